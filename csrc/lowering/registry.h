@@ -107,6 +107,13 @@ bool CanLower(const tape::Signature& sig, const LoweringTraits& traits);
 // The same, with the reason.
 Status TryLower(const tape::Signature& sig, const LoweringTraits& traits);
 
+// After a lowering ran: its mistake, or one sentence if a wanted result is missing or of the wrong size.
+Status CheckResults(Emitter& emitter);
+
+// The type in which a lifted number of `category` travels: i64 (integers and bools), f64, c128; f32 and c64
+// on targets without f64.
+DType LiftedDType(DType category, const LoweringTraits& traits);
+
 struct Registrar {
   Registrar(std::string_view op, LowerFn fn);
 };

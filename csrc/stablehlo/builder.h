@@ -12,8 +12,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "csrc/base/status.h"
@@ -145,6 +147,9 @@ class Builder {
                                 const std::vector<std::pair<DType, Dims>>& results,
                                 std::string_view backend_config, bool has_side_effect = false);
 
+  // Names of the kernels called so far (also by what was rolled back).
+  const std::set<std::string>& custom_calls() const { return custom_calls_; }
+
   // "tensor<2x3xf32>"
   static std::string TypeText(DType dtype, const Dims& dims);
 
@@ -152,7 +157,8 @@ class Builder {
   const Status& status() const { return status_; }
   // Records a lowering's own error; later ones are dropped.
   void Fail(Status status);
-  // Drops everything emitted since `mark` (used to try a lowering and take it back).
+  // Drops everything emitted since `mark`, and the mistakes made since (used to try a lowering and take
+  // it back). REQUIRES: status() was OK at GetMark, and no Argument was added since.
   struct Mark {
     size_t body_size;
     int32_t next_id;
@@ -164,8 +170,18 @@ class Builder {
   Result<std::string> Finish(const std::vector<Value>& results);
 
  private:
-  friend class RegionScope;
   Value NewValue(DType dtype, Dims dims);
+  // Appends "results = text", or nothing once a mistake was made.
+  void Append(const std::vector<Value>& results, const std::string& text);
+  // One operation with one result.
+  Value Emit(DType dtype, Dims dims, const std::string& text);
+  // False, and keeps the mistake, if `ok` is false.
+  bool Expect(bool ok, std::string_view op, std::string_view what);
+  Value Splat(DType dtype, const Dims& dims, const std::string& literal);
+  // Text of a region whose block takes `params`; `body` emits into it and returns what it yields.
+  std::string RegionText(const std::vector<Value>& params, const RegionN& body,
+                         std::vector<Value>* yielded);
+  std::string RegionText(DType dtype, const Region& body);  // (dtype, dtype) -> dtype, rank 0
   std::string args_;
   std::string body_;
   std::string location_;
@@ -173,6 +189,7 @@ class Builder {
   int32_t num_args_ = 0;
   int indent_ = 2;
   Status status_;
+  std::set<std::string> custom_calls_;
 };
 
 }  // namespace dendrite::stablehlo
