@@ -1,9 +1,10 @@
 // csrc/pjrt/client.h - RAII over the PJRT C API: the only caller of a plugin's raw entries.
 //
-// Plugin (a loaded shared library, never unloaded) -> Client (one per process and plugin) -> Executable,
-// Buffer, Event. Every handle keeps its Client alive. All classes are thread-compatible; Client's methods
-// are thread safe, as PJRT's are. No PJRT type appears in this header, so that only csrc/pjrt/*.cc include
-// pjrt_c_api.h. Errors carry the plugin's message and code.
+// Plugin (a loaded shared library, never unloaded) -> Client (one per process and plugin) ->
+// Executable, Buffer, Event. Every handle keeps its Client alive. All classes are
+// thread-compatible; Client's methods are thread safe, as PJRT's are. No PJRT type appears in this
+// header, so that only csrc/pjrt/*.cc include pjrt_c_api.h. Errors carry the plugin's message and
+// code.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ class Event {
   Event(Event&&) noexcept;
   Event& operator=(Event&&) noexcept;
   bool defined() const { return raw_ != nullptr; }
-  Status Await();      // Blocks. OK at once if not defined.
+  Status Await();  // Blocks. OK at once if not defined.
   bool IsReady();
 
  private:
@@ -61,9 +62,9 @@ class Buffer {
 };
 
 enum class HostBuffer {
-  kCopy,              // the source may change once the call returns
-  kImmutableZeroCopy, // aliases host memory; must outlive the buffer; the device does not write it
-  kMutableZeroCopy,   // aliases host memory, and a donating execution may write it
+  kCopy,               // the source may change once the call returns
+  kImmutableZeroCopy,  // aliases host memory; must outlive the buffer; the device does not write it
+  kMutableZeroCopy,    // aliases host memory, and a donating execution may write it
 };
 
 struct MemoryStats {
@@ -88,6 +89,7 @@ class Executable {
 
  private:
   friend class Client;
+  Status Init(std::shared_ptr<const Client> client, void* raw);  // takes `raw` over, also on error
   std::shared_ptr<const Client> client_;
   void* raw_ = nullptr;
   size_t num_outputs_ = 0;
@@ -95,27 +97,28 @@ class Executable {
 
 struct PluginInfo {
   std::string path;
-  std::string platform_name;     // "cpu"
+  std::string platform_name;  // "cpu"
   std::string platform_version;
   int api_major = 0, api_minor = 0;
   int num_devices = 0;
-  std::string digest;            // SHA-256 of the library file, hex
   bool has_ffi = false;
+  bool can_serialize = false;  // Executable::Serialize and Client::Deserialize exist
 };
 
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  // Loads the plugin at `path` (each path once per process) and makes a client. Errors are one clear
-  // sentence: file missing, not a PJRT plugin (no GetPjrtApi), API too old and which call is missing,
-  // or the plugin's own message. `num_devices` <= 0: the plugin's default.
+  // Loads the plugin at `path` (each path once per process) and makes a client. Errors are one
+  // clear sentence: file missing, not a PJRT plugin (no GetPjrtApi), API too old and which call is
+  // missing, or the plugin's own message. `num_devices` <= 0: the plugin's default.
   static Result<std::shared_ptr<Client>> Create(const std::string& path, int num_devices = 0);
   ~Client();
 
   const PluginInfo& info() const { return info_; }
 
-  // Compiles StableHLO text. compile_options: serialised CompileOptionsProto; empty: one replica, one
-  // partition.
-  Result<Executable> Compile(std::string_view stablehlo, std::string_view compile_options = {}) const;
+  // Compiles StableHLO text. compile_options: serialised CompileOptionsProto; empty: one replica,
+  // one partition.
+  Result<Executable> Compile(std::string_view stablehlo,
+                             std::string_view compile_options = {}) const;
   Result<Executable> Deserialize(std::string_view bytes) const;
   Result<Buffer> FromHost(const void* data, ElementType type, const std::vector<int64_t>& dims,
                           HostBuffer semantics, int device = 0) const;
@@ -127,10 +130,16 @@ class Client : public std::enable_shared_from_this<Client> {
   friend class Buffer;
   friend class Executable;
   Client() = default;
+  Status Describe();
   struct Impl;
   std::unique_ptr<Impl> impl_;
   PluginInfo info_;
 };
+
+// SHA-256 of the plugin's file, hex: an ingredient of cache keys. Plugins are some 250 MB, which
+// takes a fraction of a second, so it is computed when first asked for and remembered by path, size
+// and time of change. Thread safe.
+Result<std::string> PluginDigest(const std::string& path);
 
 // PJRT_Buffer_Type of a tape::DType's numeric value, for callers in layers that know both.
 ElementType ElementTypeFromDType(uint8_t dtype_value);
