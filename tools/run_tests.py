@@ -1,0 +1,126 @@
+"""Runs every test suite and closes with one line of totals: `N passed, N failed, N skipped`.
+
+    python tools/run_tests.py --build build/release [--quick] [--only NAME]
+
+ctest counts as one test per executable, pytest and the mode runs as one per case. A suite that dies without a
+report counts as one failure, so a crash cannot pass for success. Each suite gets an empty cache folder of its
+own: what it compiles it compiles cold, and nothing of the user's is touched.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LIMIT_SECONDS = 30 * 60
+
+
+@dataclass
+class Suite:
+    name: str
+    command: list[str]  # {report} stands for the JUnit file that the command writes
+    env: dict[str, str] = field(default_factory=dict)
+    quick: bool = True
+
+
+def suites(build: str) -> list[Suite]:
+    pytest = [sys.executable, "-m", "pytest", "-q", "--junitxml={report}"]
+    modes = [sys.executable, "tests/modes/run_modes.py", "--report", "{report}"]
+    return [
+        Suite(
+            "unit", ["ctest", "--test-dir", build, "--output-on-failure", "--output-junit", "{report}", "-j2"]
+        ),
+        Suite("embedded", pytest, {"DENDRITE_TARGET": "embedded", "DENDRITE_MODE": "adaptive"}),
+        Suite(
+            "opaque",
+            [*pytest, "--modes=adaptive", "-m", "not host_only"],
+            {"DENDRITE_TARGET": "opaque", "DENDRITE_MODE": "adaptive", "DENDRITE_TIER": "compiled"},
+            quick=False,
+        ),
+        Suite("modes", modes, quick=False),
+    ]
+
+
+@dataclass
+class Totals:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, other: "Totals") -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def read_report(path: pathlib.Path) -> Totals:
+    totals = Totals()
+    for case in ET.parse(path).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            totals.failed += 1
+        elif case.find("skipped") is not None:
+            totals.skipped += 1
+        else:
+            totals.passed += 1
+    return totals
+
+
+def run_suite(suite: Suite, folder: pathlib.Path) -> Totals:
+    report = folder / f"{suite.name}.xml"
+    cache = folder / f"cache-{suite.name}"
+    report.unlink(missing_ok=True)
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.mkdir(mode=0o700)
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache), **suite.env}
+    print(f"\n=== {suite.name}: {' '.join(f'{k}={v}' for k, v in suite.env.items())}", flush=True)
+    command = [part.format(report=report) for part in suite.command]
+    try:
+        code = subprocess.run(command, cwd=ROOT, env=env, check=False, timeout=LIMIT_SECONDS).returncode
+    except subprocess.TimeoutExpired:
+        print(f"{suite.name}: stopped after {LIMIT_SECONDS} s")
+        code = -1
+    totals = read_report(report) if report.exists() else Totals()
+    if code != 0 and totals.failed == 0:
+        print(f"{suite.name}: exit code {code} without a failed case in its report: counted as one failure")
+        totals.failed = 1
+    if totals.passed + totals.failed == 0:
+        print(f"{suite.name}: ran no test: counted as one failure")
+        totals.failed = 1
+    shutil.rmtree(cache, ignore_errors=True)
+    return totals
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--quick", action="store_true", help="unit and embedded only")
+    parser.add_argument("--only", help="one suite by name")
+    args = parser.parse_args()
+    folder = (ROOT / args.build / "test-reports").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = [s for s in suites(args.build) if s.quick or not args.quick]
+    if args.only:
+        chosen = [s for s in suites(args.build) if s.name == args.only]
+        if not chosen:
+            parser.error(f"no suite {args.only!r}")
+    rows = [(suite.name, run_suite(suite, folder)) for suite in chosen]
+    total = Totals()
+    print()
+    for name, totals in rows:
+        print(f"  {name:10} {totals}")
+        total.add(totals)
+    print()
+    print(total)
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
