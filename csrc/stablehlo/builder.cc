@@ -101,6 +101,7 @@ Builder::Mark Builder::GetMark() const { return {body_.size(), next_id_}; }
 void Builder::RollBack(const Mark& mark) {
   body_.resize(mark.body_size);
   next_id_ = mark.next_id;
+  transposes_.erase(transposes_.lower_bound(mark.next_id), transposes_.end());
   status_ = {};
 }
 

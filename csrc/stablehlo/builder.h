@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -96,6 +97,8 @@ class Builder {
   // --- shape
   Value Reshape(const Value& x, const Dims& dims);
   Value Transpose(const Value& x, const Dims& perm);
+  // True if v was made by Transpose: of which value, and how. Lets products read the source instead.
+  bool FindTranspose(const Value& v, Value* source, Dims* perm) const;
   // dim_map[i]: the result dimension that dimension i of x becomes (stretched where x has size 1).
   Value BroadcastInDim(const Value& x, const Dims& dims, const Dims& dim_map);
   // NumPy broadcasting, aligned at the right.
@@ -185,6 +188,11 @@ class Builder {
   std::string args_;
   std::string body_;
   std::string location_;
+  struct TransposeOf {
+    Value source;
+    Dims perm;
+  };
+  std::map<int32_t, TransposeOf> transposes_;  // by the result's id
   int32_t next_id_ = 0;
   int32_t num_args_ = 0;
   int indent_ = 2;

@@ -40,7 +40,16 @@ Value Builder::Transpose(const Value& x, const Dims& perm) {
   Value out = NewValue(x.dtype, dims);
   Append({out}, "stablehlo.transpose " + Ref(x) + ", dims = " + ListText(perm) + " : " +
                     Signature({x}, {out}));
+  transposes_[out.id] = {x, perm};
   return out;
+}
+
+bool Builder::FindTranspose(const Value& v, Value* source, Dims* perm) const {
+  const auto it = transposes_.find(v.id);
+  if (it == transposes_.end()) return false;
+  *source = it->second.source;
+  *perm = it->second.perm;
+  return true;
 }
 
 Value Builder::BroadcastInDim(const Value& x, const Dims& dims, const Dims& dim_map) {
