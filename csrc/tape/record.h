@@ -125,10 +125,12 @@ struct Record {
 
 struct StorageInfo {
   int64_t nbytes = 0;
-  // Opaque targets: how the plugin's buffer is shaped when the tape begins. Unset (dtype undefined):
-  // the storage has no buffer yet (first touched here), or the target is host-visible.
+  // Opaque targets only: the plugin's buffer is rank 1 and holds the whole storage as elements of this type
+  // (form_dims = {nbytes / item size}), both as an argument and as an output. `initialized` is false if no
+  // record before this tape has written the storage: then there is no buffer, and it reads as zeros.
   DType form_dtype = DType::kUndefined;
   Dims form_dims;
+  bool initialized = true;
 };
 
 struct SourceSite {
