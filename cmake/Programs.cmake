@@ -1,5 +1,22 @@
-# --- pjrt: what its tests need besides the library -------------------------------------------------------------
-if(TARGET dendrite_pjrt_test)
-  target_include_directories(dendrite_pjrt_test SYSTEM PRIVATE ${DENDRITE_FFI_INCLUDE})
+# --- pjrt: plugins for tests and benchmarks, and the comparison of plugins -------------------------------------
+if(DENDRITE_BUILD_TESTS)
+  add_library(dendrite_fake_pjrt SHARED csrc/testing/fake_plugin/fake_pjrt_plugin.cc csrc/testing/fake_plugin/fake_program.cc)
+  add_library(dendrite_shim_pjrt SHARED csrc/testing/shim_plugin/shim_pjrt_plugin.cc)
+  target_link_libraries(dendrite_shim_pjrt PRIVATE dendrite_base)
+  foreach(plugin dendrite_fake_pjrt dendrite_shim_pjrt)
+    target_include_directories(${plugin} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_include_directories(${plugin} SYSTEM PRIVATE ${DENDRITE_PJRT_INCLUDE})
+    target_compile_options(${plugin} PRIVATE ${DENDRITE_WARNINGS})
+    # Beside the static libraries, where the tests' environment looks.
+    set_target_properties(${plugin} PROPERTIES LIBRARY_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:dendrite_base>)
+    foreach(test dendrite_pjrt_test dendrite_compiler_test dendrite_engine_test)
+      if(TARGET ${test})
+        add_dependencies(${test} ${plugin})
+      endif()
+    endforeach()
+  endforeach()
+  if(TARGET dendrite_pjrt_test)
+    target_include_directories(dendrite_pjrt_test SYSTEM PRIVATE ${DENDRITE_FFI_INCLUDE})
+  endif()
 endif()
 # --- end of pjrt -----------------------------------------------------------------------------------------------

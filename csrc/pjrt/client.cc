@@ -65,6 +65,7 @@ Status Client::Describe() {
   info_.api_major = api.pjrt_api_version.major_version;
   info_.api_minor = api.pjrt_api_version.minor_version;
   info_.has_ffi = impl_->plugin->register_ffi_handler != nullptr;
+  info_.has_pointers = api.PJRT_Buffer_UnsafePointer != nullptr;
   info_.can_serialize =
       api.PJRT_Executable_Serialize != nullptr && api.PJRT_Executable_DeserializeAndLoad != nullptr;
 

@@ -102,6 +102,7 @@ struct PluginInfo {
   int api_major = 0, api_minor = 0;
   int num_devices = 0;
   bool has_ffi = false;
+  bool has_pointers = false;   // Buffer::UnsafePointer exists
   bool can_serialize = false;  // Executable::Serialize and Client::Deserialize exist
 };
 
