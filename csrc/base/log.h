@@ -38,9 +38,16 @@ class LogMessage {
   std::ostringstream stream_;
 };
 
-#define DENDRITE_LOG(level)                                   \
-  if (!::dendrite::LogEnabled(::dendrite::LogLevel::level)) { \
-  } else                                                      \
-    ::dendrite::LogMessage(::dendrite::LogLevel::level, __FILE__, __LINE__).stream()
+// Turns the stream into void, so that both arms of the macro's ?: have one type. & binds looser
+// than <<.
+struct LogVoid {
+  void operator&(std::ostream&) const {}
+};
+
+#define DENDRITE_LOG(level)                            \
+  !::dendrite::LogEnabled(::dendrite::LogLevel::level) \
+      ? static_cast<void>(0)                           \
+      : ::dendrite::LogVoid() &                        \
+            ::dendrite::LogMessage(::dendrite::LogLevel::level, __FILE__, __LINE__).stream()
 
 }  // namespace dendrite
