@@ -123,7 +123,10 @@ class Client : public std::enable_shared_from_this<Client> {
   Result<Executable> Deserialize(std::string_view bytes) const;
   Result<Buffer> FromHost(const void* data, ElementType type, const std::vector<int64_t>& dims,
                           HostBuffer semantics, int device = 0) const;
-  // Registers an XLA FFI handler (XLA_FFI_Handler*) under `name` for the platform "Host".
+  // Registers an XLA FFI handler (XLA_FFI_Handler*) under `name` for the platform "Host", for all
+  // clients of the plugin; the same handler twice is no error. The handler is called once with a
+  // metadata extension and must answer with the lower of its own and the frame's API version: a
+  // plugin drops a handler that is newer than itself, and says so only when a program calls it.
   Status RegisterFfiHandler(const std::string& name, void* handler) const;
 
  private:

@@ -3,7 +3,6 @@
 #include "csrc/pjrt/client.h"
 
 #include <gtest/gtest.h>
-#include <xla/ffi/api/c_api.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -178,46 +177,6 @@ TEST(ClientTest, BuffersAndExecutablesKeepTheirClientAlive) {
   EXPECT_EQ(back, 5);
   buffer = Status(Code::kCancelled, "dropped");
   EXPECT_TRUE(weak.expired());
-}
-
-// An FFI kernel: adds 10 to each element. Answers the metadata question first, as XLA asks it at
-// registration.
-XLA_FFI_Error* AddTen(XLA_FFI_CallFrame* frame) {
-  auto* extension = frame->extension_start;
-  if (extension != nullptr && extension->type == XLA_FFI_Extension_Metadata) {
-    auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
-    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
-    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
-    return nullptr;
-  }
-  const auto* in = static_cast<const XLA_FFI_Buffer*>(frame->args.args[0]);
-  auto* out = static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0]);
-  for (int64_t i = 0; i < in->dims[0]; ++i) {
-    static_cast<float*>(out->data)[i] = static_cast<const float*>(in->data)[i] + 10;
-  }
-  return nullptr;
-}
-
-TEST(ClientTest, KernelByNameRunsInsideAGraph) {
-  void* handler = reinterpret_cast<void*>(&AddTen);
-  ASSERT_TRUE(Embedded()->RegisterFfiHandler("dendrite_test_add_ten", handler).ok());
-  // The same handler again is no error: two clients of one plugin share its registry.
-  EXPECT_TRUE(Embedded()->RegisterFfiHandler("dendrite_test_add_ten", handler).ok());
-  auto executable = Embedded()->Compile(
-      Module("%a: tensor<8xf32>) -> tensor<8xf32>",
-             "%0 = stablehlo.custom_call @dendrite_test_add_ten(%a) {api_version = 4 : i32} : "
-             "(tensor<8xf32>) -> tensor<8xf32> %1 = stablehlo.add %0, %0 : tensor<8xf32> "
-             "return %1 : tensor<8xf32>"));
-  ASSERT_TRUE(executable.ok()) << executable.status().ToString();
-  auto a = MakeFloats(8, 1);
-  auto ab = Embedded()->FromHost(a.get(), kF32, {8}, HostBuffer::kImmutableZeroCopy);
-  std::vector<Buffer> out;
-  auto done = executable->Execute({&*ab}, &out);
-  ASSERT_TRUE(done.ok()) << done.status().ToString();
-  ASSERT_TRUE(done->Await().ok());
-  float result[8];
-  ASSERT_TRUE(out[0].ToHost(result, sizeof(result)).ok());
-  EXPECT_EQ(result[7], 22);
 }
 
 TEST(ClientTest, ElementTypesMatchTheHeader) {
