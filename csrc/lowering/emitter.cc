@@ -1,5 +1,4 @@
-#include <cmath>
-
+#include "csrc/lowering/convert.h"
 #include "csrc/lowering/registry.h"
 
 namespace dendrite::lowering {
@@ -178,19 +177,7 @@ void Emitter::Out(int k, const Value& v) {
   if (Wanted(k)) results_[k] = v;
 }
 
-Value Emitter::To(const Value& v, DType dtype) {
-  if (v.dtype == dtype) return v;
-  // PyTorch converts floats to small unsigned integers through int64, so that negative ones wrap.
-  if (tape::IsFloat(v.dtype) && tape::IsUnsigned(dtype) && dtype != DType::kBool &&
-      dtype != DType::kU64) {
-    return builder_.Convert(builder_.Convert(v, DType::kI64), dtype);
-  }
-  // f64 to a 16-bit float goes through f32, as c10::Half and c10::BFloat16 do.
-  if (v.dtype == DType::kF64 && (dtype == DType::kF16 || dtype == DType::kBF16)) {
-    return builder_.Convert(builder_.Convert(v, DType::kF32), dtype);
-  }
-  return builder_.Convert(v, dtype);
-}
+Value Emitter::To(const Value& v, DType dtype) { return ConvertLikeTorch(builder_, v, dtype); }
 
 Value Emitter::ToSized(const Value& v, DType dtype, const Dims& dims) {
   return builder_.BroadcastTo(To(v, dtype), dims);

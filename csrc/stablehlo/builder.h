@@ -89,7 +89,8 @@ class Builder {
   Value Select(const Value& pred, const Value& on_true, const Value& on_false);
   Value Clamp(const Value& lo, const Value& x, const Value& hi);
   Value Convert(const Value& x, DType to);         // StableHLO convert; bool from number: x != 0
-  Value BitcastConvert(const Value& x, DType to);  // equal item sizes
+  // A smaller type adds a last dimension (the parts, low bytes first), a larger one takes it away.
+  Value BitcastConvert(const Value& x, DType to);
   Value Complex(const Value& re, const Value& im);
   Value Real(const Value& x) { return Unary("real", x); }
   Value Imag(const Value& x) { return Unary("imag", x); }

@@ -79,11 +79,21 @@ Value Builder::Convert(const Value& x, DType to) {
 
 Value Builder::BitcastConvert(const Value& x, DType to) {
   if (!Expect(x.defined(), "bitcast_convert", "undefined operand") || x.dtype == to) return x;
-  Expect(ItemSize(x.dtype) == ItemSize(to), "bitcast_convert", "item sizes differ");
   // i1 is one bit to StableHLO, though one byte in memory: go through the value.
   if (x.dtype == DType::kBool) return BitcastConvert(Convert(x, DType::kU8), to);
   if (to == DType::kBool) return Convert(BitcastConvert(x, DType::kU8), to);
-  Value out = NewValue(to, x.dims);
+  const int64_t from_size = ItemSize(x.dtype), to_size = ItemSize(to);
+  Dims dims = x.dims;
+  if (from_size > to_size) {
+    dims.push_back(from_size / to_size);
+  } else if (from_size < to_size) {
+    if (!Expect(!dims.empty() && dims.back() == to_size / from_size, "bitcast_convert",
+                TypeOf(x) + " to " + Name(to))) {
+      return x;
+    }
+    dims.pop_back();
+  }
+  Value out = NewValue(to, dims);
   Append({out}, "stablehlo.bitcast_convert " + Ref(x) + " : " + Signature({x}, {out}));
   return out;
 }
