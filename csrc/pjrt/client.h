@@ -81,9 +81,10 @@ class Executable {
   size_t num_outputs() const { return num_outputs_; }
   // Runs with `args` (donated ones are consumed by the plugin, their Buffers stay to be destroyed).
   // outputs is filled with num_outputs() buffers. The event fires when the execution is complete.
-  // `non_donatable[i]` keeps argument i even if the program marks it as aliased.
+  // `non_donatable[i]` keeps argument i even if the program marks it as aliased. `device` is where
+  // the arguments are; other than 0 needs an executable compiled with kPortableCompileOptions.
   Result<Event> Execute(const std::vector<Buffer*>& args, std::vector<Buffer>* outputs,
-                        const std::vector<int64_t>& non_donatable = {}) const;
+                        const std::vector<int64_t>& non_donatable = {}, int device = 0) const;
   Result<std::string> Serialize() const;
   Result<MemoryStats> GetMemoryStats() const;  // UNIMPLEMENTED if the plugin has none
 
@@ -94,6 +95,11 @@ class Executable {
   void* raw_ = nullptr;
   size_t num_outputs_ = 0;
 };
+
+// CompileOptionsProto { executable_build_options { num_replicas: 1 num_partitions: 1 }
+// compile_portable_executable: true }: an executable that runs on any device of the client, one at
+// a time, so that compiled code does not depend on the device's number.
+inline constexpr std::string_view kPortableCompileOptions("\x1a\x04\x20\x01\x28\x01\x20\x01", 8);
 
 struct PluginInfo {
   std::string path;

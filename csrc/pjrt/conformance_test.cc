@@ -381,6 +381,34 @@ TEST_P(PluginConformanceTest, WrongArgumentsAreErrors) {
   EXPECT_TRUE(Event().IsReady());
 }
 
+TEST_P(PluginConformanceTest, PortableExecutableRunsOnEveryDevice) {
+  // The option that sets the number of devices is known to the CPU plugins only.
+  if (client_->info().platform_name != "cpu") return;
+  auto client = Client::Create(GetParam().path(), 2);
+  ASSERT_TRUE(client.ok()) << client.status().ToString();
+  auto compiled = (*client)->Compile(Identity("tensor<4xf32>"), kPortableCompileOptions);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  auto loaded = (*client)->Deserialize(*compiled->Serialize());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  for (const Executable* executable : {&*compiled, &*loaded}) {
+    for (int device : {0, 1}) {
+      const float x[4] = {1, 2, 3, 4};
+      auto a = (*client)->FromHost(x, kF32, {4}, HostBuffer::kCopy, device);
+      ASSERT_TRUE(a.ok());
+      std::vector<Buffer> out;
+      auto done = executable->Execute({&*a}, &out, {}, device);
+      ASSERT_TRUE(done.ok()) << done.status().ToString();
+      ASSERT_TRUE(done->Await().ok());
+      float back[4];
+      ASSERT_TRUE(out[0].ToHost(back, sizeof(back)).ok());
+      EXPECT_EQ(back[3], 4);
+      EXPECT_FALSE(executable->Execute({&*a}, &out, {}, 1 - device).ok()) << "argument elsewhere";
+    }
+  }
+  std::vector<Buffer> out;
+  EXPECT_EQ(compiled->Execute({}, &out, {}, 2).status().code(), Code::kInvalidArgument);
+}
+
 TEST_P(PluginConformanceTest, MovedHandlesReleaseOnce) {
   AlignedFloats memory(4, 1);
   Buffer a = Floats(memory, HostBuffer::kCopy);

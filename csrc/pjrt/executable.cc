@@ -87,8 +87,13 @@ Status Executable::Init(std::shared_ptr<const Client> client, void* raw) {
 }
 
 Result<Event> Executable::Execute(const std::vector<Buffer*>& args, std::vector<Buffer>* outputs,
-                                  const std::vector<int64_t>& non_donatable) const {
+                                  const std::vector<int64_t>& non_donatable, int device) const {
   if (raw_ == nullptr) return FailedPrecondition("Execute of an executable that is not defined");
+  const auto& devices = client_->impl_->devices;
+  if (device < 0 || static_cast<size_t>(device) >= devices.size()) {
+    return InvalidArgument("Execute: device " + std::to_string(device) + " of " +
+                           std::to_string(devices.size()));
+  }
   const Plugin& plugin = *client_->impl_->plugin;
   HandleArray inputs(args.size());
   for (size_t i = 0; i < args.size(); ++i) {
@@ -113,6 +118,7 @@ Result<Event> Executable::Execute(const std::vector<Buffer*>& args, std::vector<
   call.num_args = args.size();
   call.output_lists = &result_list;
   call.device_complete_events = &complete;
+  call.execute_device = devices[static_cast<size_t>(device)];
   DENDRITE_RETURN_IF_ERROR(plugin.ToStatus(plugin.api.PJRT_LoadedExecutable_Execute(&call),
                                            "PJRT_LoadedExecutable_Execute"));
   outputs->resize(num_outputs_);

@@ -25,6 +25,7 @@ std::vector<TargetTraits> MakeTable() {
   embedded.serialization = true;
   embedded.kernels_by_name = true;
   embedded.min_api_minor = 81;
+  embedded.compile_options = kPortableCompileOptions;
 
   // The same plugin, used as if nothing of this process could reach the device.
   TargetTraits opaque = embedded;
