@@ -1,0 +1,240 @@
+// csrc/lowering/convolution.cc - convolutions and their gradients.
+//
+// A transposed convolution is the input gradient of a plain one, and each gradient is again a
+// convolution, so three functions over Builder::Convolution serve all cases. Where the target has kernels
+// by name, f32 goes to PyTorch's own kernels (conv_kernels.h): XLA's CPU code is up to 50 times slower.
+#include <string>
+#include <vector>
+
+#include "csrc/lowering/conv_kernels.h"
+#include "csrc/lowering/reduce_math.h"
+#include "csrc/lowering/registry.h"
+
+namespace dendrite::lowering {
+namespace {
+
+struct Geometry {
+  Dims stride, padding, dilation, output_padding;
+  bool transposed = false;
+  int64_t groups = 1;
+  size_t spatial = 0;
+};
+
+// Arguments first..first+5 of the schema. A list of one element stands for all dimensions.
+bool ReadGeometry(Emitter& e, int first, int64_t rank, Geometry* g) {
+  if (rank < 3 || rank > 5) {
+    e.Fail(Unimplemented(e.sig().op + ": one to three spatial dimensions expected"));
+    return false;
+  }
+  g->spatial = static_cast<size_t>(rank - 2);
+  Dims* lists[] = {&g->stride, &g->padding, &g->dilation, nullptr, &g->output_padding};
+  for (int i = 0; i < 5; ++i) {
+    if (lists[i] == nullptr) continue;
+    Dims v = e.Ints(first + i);
+    if (v.size() == 1) v.assign(g->spatial, v[0]);
+    if (v.size() != g->spatial) {
+      e.Fail(InvalidArgument(e.sig().op + ": geometry does not fit the input"));
+      return false;
+    }
+    *lists[i] = std::move(v);
+  }
+  g->transposed = e.Bool(first + 3);
+  g->groups = e.Int(first + 5, 1);
+  return !e.failed();
+}
+
+bool IsEmpty(const Value& v) { return tape::NumElements(v.dims) == 0; }
+
+stablehlo::ConvDims PlainDims(const Geometry& g) {
+  stablehlo::ConvDims d;
+  d.stride = g.stride;
+  d.pad_low = d.pad_high = g.padding;
+  d.lhs_dilate = Dims(g.spatial, 1);
+  d.rhs_dilate = g.dilation;
+  d.feature_groups = g.groups;
+  return d;
+}
+
+// x [N, C, ...] with w [O, C / groups, ...].
+Value Forward(Builder& b, const Value& x, const Value& w, const Geometry& g) {
+  return b.Convolution(x, w, PlainDims(g), x.dtype);
+}
+
+// The adjoint of Forward in x: y [N, O, ...] with w [O, C / groups, ...] gives [N, C, size...].
+Value Transposed(Builder& b, const Value& y, const Value& w, const Geometry& g, const Dims& size) {
+  const int64_t groups = g.groups, o = w.dims[0] / groups, c = w.dims[1];
+  // [groups, o, c, window] -> [groups, c, o, window] -> [groups * c, o, window], window reversed.
+  Dims split = {groups, o, c}, perm = {0, 2, 1}, merged = {groups * c, o}, window;
+  for (size_t i = 0; i < g.spatial; ++i) {
+    split.push_back(w.dims[i + 2]);
+    perm.push_back(static_cast<int64_t>(i) + 3);
+    merged.push_back(w.dims[i + 2]);
+    window.push_back(static_cast<int64_t>(i) + 2);
+  }
+  const Value kernel =
+      b.Reverse(b.Reshape(b.Transpose(b.Reshape(w, split), perm), merged), window);
+  stablehlo::ConvDims d = PlainDims(g);
+  d.lhs_dilate = g.stride;
+  d.stride = Dims(g.spatial, 1);
+  for (size_t i = 0; i < g.spatial; ++i) {
+    const int64_t reach = g.dilation[i] * (w.dims[i + 2] - 1);
+    const int64_t dilated = (y.dims[i + 2] - 1) * g.stride[i] + 1;
+    d.pad_low[i] = reach - g.padding[i];
+    d.pad_high[i] = size[i] + reach - dilated - d.pad_low[i];
+  }
+  return b.Convolution(y, kernel, d, y.dtype);
+}
+
+// The adjoint of Forward in w: x [N, C, ...] with y [N, O, ...] gives [O, C / groups, window...].
+Value WeightGradient(Builder& b, const Value& x, const Value& y, const Geometry& g,
+                     const Dims& window) {
+  stablehlo::ConvDims d;
+  d.stride = g.dilation;
+  d.rhs_dilate = g.stride;
+  d.lhs_dilate = Dims(g.spatial, 1);
+  d.pad_low = g.padding;
+  d.pad_high = Dims(g.spatial);
+  d.batch_groups = g.groups;
+  // Batch and features change places in all three tensors.
+  d.lhs_order = d.rhs_order = d.out_order = {1, 0};
+  for (size_t i = 0; i < g.spatial; ++i) {
+    const int64_t needed =
+        (window[i] - 1) * g.dilation[i] + (y.dims[i + 2] - 1) * g.stride[i] + 1;
+    d.pad_high[i] = needed - x.dims[i + 2] - d.pad_low[i];
+    for (Dims* order : {&d.lhs_order, &d.rhs_order, &d.out_order}) {
+      order->push_back(static_cast<int64_t>(i) + 2);
+    }
+  }
+  return b.Convolution(x, y, d, x.dtype);
+}
+
+Dims Spatial(const Value& v) { return Dims(v.dims.begin() + 2, v.dims.end()); }
+
+// v cut to `size` in its spatial dimensions.
+Value CutTo(Builder& b, const Value& v, const Dims& size) {
+  Dims limit = v.dims;
+  for (size_t i = 0; i < size.size(); ++i) limit[i + 2] = std::min(limit[i + 2], size[i]);
+  return b.Slice(v, Dims(limit.size(), 0), limit, Dims(limit.size(), 1));
+}
+
+std::string ArrayAttribute(const char* name, const Dims& v) {
+  std::string text = std::string(name) + " = array<i64: ";
+  for (size_t i = 0; i < v.size(); ++i) text += (i ? ", " : "") + std::to_string(v[i]);
+  return text + ">";
+}
+
+std::string Attributes(const Geometry& g) {
+  return ArrayAttribute("stride", g.stride) + ", " + ArrayAttribute("padding", g.padding) + ", " +
+         ArrayAttribute("dilation", g.dilation) + ", " +
+         ArrayAttribute("output_padding", g.output_padding) +
+         ", transposed = " + (g.transposed ? "true" : "false") +
+         ", groups = " + std::to_string(g.groups) + " : i64";
+}
+
+bool UseKernel(Emitter& e, std::initializer_list<Value> values) {
+  if (!e.traits().kernels_by_name) return false;
+  for (const Value& v : values) {
+    if (v.dtype != DType::kF32 || IsEmpty(v)) return false;
+  }
+  return true;
+}
+
+bool SupportedType(Emitter& e, const Value& v) {
+  if (tape::IsFloat(v.dtype)) return true;
+  e.Fail(Unimplemented(e.sig().op + " of this dtype"));
+  return false;
+}
+
+// (input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups)
+void Convolution(Emitter& e) {
+  if (!e.Wanted(0)) return;
+  Builder& b = e.b();
+  Geometry g;
+  const Value input = e.In(0), weight = e.In(1);
+  if (!ReadGeometry(e, 3, input.rank(), &g) || !SupportedType(e, input)) return;
+  const Dims& out = e.OutView(0).sizes;
+  const bool empty_out = tape::NumElements(out) == 0;
+  if (!empty_out && UseKernel(e, {input, weight})) {
+    std::vector<Value> operands = {input, weight};
+    if (!e.IsNone(2)) operands.push_back(e.To(e.In(2), DType::kF32));
+    e.Out(0, b.CustomCall(kConvolutionKernel, operands, {{DType::kF32, out}},
+                          "{" + Attributes(g) + "}")[0]);
+    return;
+  }
+  const DType math = tape::OpMath(input.dtype);
+  Value result;
+  if (empty_out || IsEmpty(input) || IsEmpty(weight)) {
+    result = b.Constant(math, out, 0);
+  } else if (g.transposed) {
+    result = Transposed(b, e.To(input, math), e.To(weight, math), g, Dims(out.begin() + 2, out.end()));
+  } else {
+    result = Forward(b, e.To(input, math), e.To(weight, math), g);
+  }
+  if (!e.IsNone(2)) result = b.Add(result, Along(b, e.To(e.In(2), math), result.dims, 1));
+  e.Out(0, result);
+}
+
+// (grad_output, input, weight, ...geometry from `first`): gradients of input, weight and bias.
+void Backward(Emitter& e, int first) {
+  Builder& b = e.b();
+  Geometry g;
+  const Value grad = e.In(0), input = e.In(1), weight = e.In(2);
+  if (!ReadGeometry(e, first, input.rank(), &g) || !SupportedType(e, input)) return;
+  if (UseKernel(e, {grad, input, weight})) {
+    std::vector<std::pair<DType, Dims>> results;
+    Dims mask;
+    for (int k = 0; k < 3; ++k) {
+      mask.push_back(e.Wanted(k) ? 1 : 0);
+      if (e.Wanted(k)) results.push_back({DType::kF32, e.OutView(k).sizes});
+    }
+    if (results.empty()) return;
+    const auto values =
+        b.CustomCall(kConvolutionBackwardKernel, {grad, input, weight}, results,
+                     "{" + Attributes(g) + ", " + ArrayAttribute("output_mask", mask) + "}");
+    size_t next = 0;
+    for (int k = 0; k < 3; ++k) {
+      if (e.Wanted(k)) e.Out(k, values[next++]);
+    }
+    return;
+  }
+  const DType math = tape::OpMath(input.dtype);
+  const Value y = e.To(grad, math), x = e.To(input, math), w = e.To(weight, math);
+  const bool empty = IsEmpty(y) || IsEmpty(x) || IsEmpty(w);
+  if (e.Wanted(0)) {
+    if (empty) {
+      e.Out(0, b.Constant(math, x.dims, 0));
+    } else if (g.transposed) {
+      e.Out(0, CutTo(b, Forward(b, y, w, g), Spatial(x)));
+    } else {
+      e.Out(0, Transposed(b, y, w, g, Spatial(x)));
+    }
+  }
+  if (e.Wanted(1)) {
+    if (empty) {
+      e.Out(1, b.Constant(math, w.dims, 0));
+    } else if (g.transposed) {
+      e.Out(1, WeightGradient(b, y, x, g, Spatial(w)));
+    } else {
+      e.Out(1, WeightGradient(b, x, y, g, Spatial(w)));
+    }
+  }
+  if (e.Wanted(2)) {
+    Dims others;
+    for (int64_t d = 0; d < y.rank(); ++d) {
+      if (d != 1) others.push_back(d);
+    }
+    e.Out(2, Sum(b, y, others));
+  }
+}
+
+void ConvolutionBackward(Emitter& e) { Backward(e, 4); }
+void ConvolutionBackwardOverrideable(Emitter& e) { Backward(e, 3); }
+
+DENDRITE_LOWERING("aten.convolution.default", Convolution);
+DENDRITE_LOWERING("aten.convolution_overrideable.default", Convolution);
+DENDRITE_LOWERING("aten.convolution_backward.default", ConvolutionBackward);
+DENDRITE_LOWERING("aten.convolution_backward_overrideable.default",
+                  ConvolutionBackwardOverrideable);
+
+}  // namespace
+}  // namespace dendrite::lowering
