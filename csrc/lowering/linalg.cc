@@ -1,4 +1,4 @@
-// csrc/lowering/linalg.cc - triangles, traces, identities, cross products.
+// csrc/lowering/linalg.cc - triangles, traces, cross products.
 
 #include "csrc/lowering/reduce_math.h"
 #include "csrc/lowering/registry.h"
@@ -33,12 +33,6 @@ void Trace(Emitter& e) {
   if (x.rank() != 2) return e.Fail(Unimplemented("trace of other than a matrix"));
   x = e.To(x, tape::OpMath(e.OutView(0).dtype));
   e.Out(0, Sum(b, b.Select(AgainstDiagonal(b, x.dims, Cmp::kEq, 0), x, Like(b, x, 0)), {0, 1}));
-}
-
-void Eye(Emitter& e) {
-  Builder& b = e.b();
-  const tape::View& out = e.OutView(0);
-  e.Out(0, b.Convert(AgainstDiagonal(b, out.sizes, Cmp::kEq, 0), out.dtype));
 }
 
 // Component i of x along dim.
@@ -80,8 +74,6 @@ void CrossOp(Emitter& e) {
 DENDRITE_LOWERING("aten.tril.default", Tril);
 DENDRITE_LOWERING("aten.triu.default", Triu);
 DENDRITE_LOWERING("aten.trace.default", Trace);
-DENDRITE_LOWERING("aten.eye.default", Eye);
-DENDRITE_LOWERING("aten.eye.m", Eye);
 DENDRITE_LOWERING("aten.linalg_cross.default", LinalgCross);
 DENDRITE_LOWERING("aten.cross.default", CrossOp);
 
