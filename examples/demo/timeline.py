@@ -11,7 +11,7 @@ HTML = pathlib.Path(__file__).with_name("timeline.html")
 MAX_EVENTS = 8000
 COLOURS = {0: "#9aa5b1", 1: "#3d7ea6", 2: "#2a9d6f", 3: "#c77d2e"}
 HOST, COMPILE = "#b3446c", "#7b5ea7"
-LABELLED = 14  # snippets that get their source lines in the picture
+LABELS_ACROSS = 90  # a block at least this part of the picture's width gets its source lines
 
 
 def lanes(events: list[dict]) -> list[str]:
@@ -102,15 +102,13 @@ def write_html(traces: list[dict], path: pathlib.Path) -> None:
 
 def draw(axes, trace: dict) -> None:
     names = trace["lanes"]
-    longest = sorted(
-        (e for e in trace["events"] if e.get("site") and (e.get("tier") or 0) >= 1),
-        key=lambda e: e["begin"] - e["end"],
-    )[:LABELLED]
+    whole = max(e["end"] for e in trace["events"])
+    wide = [e for e in trace["events"] if e.get("site") and e["end"] - e["begin"] >= whole / LABELS_ACROSS]
     for row, lane in enumerate(names):
         events = [e for e in trace["events"] if e["lane"] == lane]
         spans = [(e["begin"] * 1e3, max(e["end"] - e["begin"], 1e-6) * 1e3) for e in events]
         axes.broken_barh(spans, (row - 0.4, 0.8), facecolors=[colour(e) for e in events])
-    for event in longest:
+    for event in wide:
         middle = (event["begin"] + event["end"]) * 500
         row = names.index(event["lane"])
         axes.text(middle, row, event["site"], fontsize=6, rotation=90, ha="center", va="center", clip_on=True)

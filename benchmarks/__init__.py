@@ -1,0 +1,1 @@
+"""One runner (`python -m benchmarks.run`), one file per case."""
