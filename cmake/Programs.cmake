@@ -25,3 +25,45 @@ if(TARGET dendrite_pjrt)
   target_link_libraries(dendrite-plugin-compare PRIVATE dendrite_pjrt)
 endif()
 # --- end of pjrt -----------------------------------------------------------------------------------------------
+
+# --- compiler: digest of the lowering's sources, and the compile worker ------------------------------------------
+if(TARGET dendrite_compiler)
+  # An ingredient of the snippet key: made from the sources at build time, so that nobody has to bump a version.
+  file(GLOB lowering_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/tape/*.cc ${CMAKE_SOURCE_DIR}/csrc/tape/*.h
+    ${CMAKE_SOURCE_DIR}/csrc/stablehlo/*.cc ${CMAKE_SOURCE_DIR}/csrc/stablehlo/*.h
+    ${CMAKE_SOURCE_DIR}/csrc/lowering/*.cc ${CMAKE_SOURCE_DIR}/csrc/lowering/*.h)
+  list(FILTER lowering_sources EXCLUDE REGEX "_test\\.cc$")
+  set(lowering_digest ${CMAKE_BINARY_DIR}/generated/csrc/compiler/lowering_digest.h)
+  # The list travels in a file: it is longer than some command lines may be.
+  string(REPLACE ";" "\n" lowering_list "${lowering_sources}")
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/lowering_sources.txt CONTENT "${lowering_list}\n")
+  add_custom_command(OUTPUT ${lowering_digest}
+    COMMAND ${CMAKE_COMMAND} -DLIST=${CMAKE_BINARY_DIR}/generated/lowering_sources.txt -DROOT=${CMAKE_SOURCE_DIR}
+      -DOUTPUT=${lowering_digest} -P ${CMAKE_SOURCE_DIR}/cmake/SourceDigest.cmake
+    DEPENDS ${lowering_sources} ${CMAKE_SOURCE_DIR}/cmake/SourceDigest.cmake
+      ${CMAKE_BINARY_DIR}/generated/lowering_sources.txt
+    VERBATIM)
+  target_sources(dendrite_compiler PRIVATE ${lowering_digest})
+  target_include_directories(dendrite_compiler PRIVATE ${CMAKE_BINARY_DIR}/generated)
+
+  add_executable(dendrite-compile-worker csrc/compiler/worker_main.cc)
+  target_link_libraries(dendrite-compile-worker PRIVATE dendrite_compiler)
+  target_include_directories(dendrite-compile-worker SYSTEM PRIVATE ${DENDRITE_FFI_INCLUDE})
+  target_compile_options(dendrite-compile-worker PRIVATE ${DENDRITE_WARNINGS})
+  set_target_properties(dendrite-compile-worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:dendrite_base>)
+  foreach(test dendrite_compiler_test dendrite_engine_test)
+    if(TARGET ${test})
+      add_dependencies(${test} dendrite-compile-worker)
+    endif()
+  endforeach()
+endif()
+# --- end of compiler -------------------------------------------------------------------------------------------
+
+# --- lowering: the library through which tests/lowering/*.py compare lowerings with PyTorch ----------------------
+if(DENDRITE_BUILD_TESTS AND TARGET dendrite_lowering AND TARGET dendrite_pjrt)
+  add_library(dendrite_lowering_harness SHARED tests/lowering/lowering_harness.cc)
+  target_compile_options(dendrite_lowering_harness PRIVATE ${DENDRITE_WARNINGS})
+  target_link_libraries(dendrite_lowering_harness PRIVATE dendrite_pjrt
+    $<LINK_LIBRARY:WHOLE_ARCHIVE,dendrite_lowering>)
+endif()
+# --- end of lowering -------------------------------------------------------------------------------------------

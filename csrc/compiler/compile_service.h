@@ -1,13 +1,14 @@
 // csrc/compiler/compile_service.h - tape -> snippet -> NEFF, in the background.
 //
-// Submit returns at once with a job shared by every caller who submitted an equal tape (same key, and
-// outputs that are a superset of the live set). A background thread of this process makes the key, asks the
-// caches, lowers to StableHLO; worker processes (dendrite-compile-worker) compile; the result is loaded
-// into this process and published in the job. Failures are never cached; a job that failed stays failed for
-// the process, with its reason. Workers start on the first compile, never before, and run at low priority.
+// Submit returns at once with a job shared by every caller who submitted an equal tape (same key,
+// and outputs that are a superset of the live set). A background thread of this process makes the
+// key, asks the caches, lowers to StableHLO; worker processes (dendrite-compile-worker) compile;
+// the result is loaded into this process and published in the job. Failures are never cached; a job
+// that failed stays failed for the process, with its reason. Workers start on the first compile,
+// never before, and run at low priority.
 //
-// All methods are thread safe. No lock is held while waiting for a worker. Destruction cancels what is
-// queued, kills the workers and joins the threads.
+// All methods are thread safe. No lock is held while waiting for a worker. Destruction cancels what
+// is queued, kills the workers and joins the threads.
 #pragma once
 
 #include <atomic>
@@ -28,8 +29,8 @@ namespace dendrite::compiler {
 struct LoadedSnippet {
   lowering::Snippet snippet;  // stablehlo text may be empty if it came from a cache
   pjrt::Executable executable;
-  std::string key;            // hex fingerprint of the NEFF's key
-  double compile_seconds = 0; // 0 if it came from a cache
+  std::string key;             // hex fingerprint of the NEFF's key
+  double compile_seconds = 0;  // 0 if it came from a cache
   pjrt::MemoryStats memory;
 };
 
@@ -47,6 +48,7 @@ class CompileJob {
 
  private:
   friend class CompileService;
+  CompileJob();  // CompileService::MakeJob
   std::atomic<State> state_{State::kQueued};
   std::shared_ptr<const LoadedSnippet> loaded_;
   Status error_;
@@ -66,20 +68,19 @@ struct CompileStats {
   double compile_seconds = 0;
   int64_t hits_memory = 0, hits_disk = 0, hits_job = 0, hits_shared = 0, misses = 0;
   int64_t corrupt_entries = 0, failures = 0;
-  int64_t queued = 0, running = 0;   // now
+  int64_t queued = 0, running = 0;  // now
   int64_t workers_started = 0;
 };
 
 struct CompileServiceOptions {
-  std::shared_ptr<pjrt::Client> client;   // where executables are loaded
-  std::string worker_path;                // dendrite-compile-worker
-  int num_workers = 1;                    // DENDRITE_COMPILE_WORKERS; 0: compile in this process's background thread
-  std::string cache_dir;                  // empty: no disk cache
+  std::shared_ptr<pjrt::Client> client;  // where executables are loaded
+  std::string worker_path;               // dendrite-compile-worker
+  int num_workers = 1;  // DENDRITE_COMPILE_WORKERS; 0: compile in this process's background thread
+  std::string cache_dir;  // empty: no disk cache
   int64_t disk_limit_bytes = int64_t{4} << 30;
   int64_t memory_limit_bytes = int64_t{2} << 30;
-  lowering::LoweringTraits traits;
-  std::string target_name;                // ingredient of both keys
-  std::string compile_options;            // serialised CompileOptionsProto; ingredient of the NEFF key
+  std::string target_name;      // ingredient of both keys
+  std::string compile_options;  // serialised CompileOptionsProto; ingredient of the NEFF key
 };
 
 class CompileService {
@@ -87,7 +88,8 @@ class CompileService {
   static Result<std::unique_ptr<CompileService>> Create(CompileServiceOptions options);
   virtual ~CompileService() = default;
 
-  // Higher priority first; equal priorities in order of submission. `label` names the snippet in traces
+  // Higher priority first; equal priorities in order of submission. `label` names the snippet in
+  // traces
   // ("model.py:12..31, 64 ops").
   virtual std::shared_ptr<CompileJob> Submit(std::shared_ptr<const tape::Tape> tape,
                                              lowering::SnippetOptions options, double priority,
@@ -95,8 +97,16 @@ class CompileService {
   virtual CompileStats stats() const = 0;
   virtual void ResetStats() = 0;
   virtual std::vector<CompileEvent> TakeEvents() = 0;
-  // Blocks until nothing is queued or running, at most `seconds`; true if idle.
+  // Blocks until nothing is queued, running, or being written to the caches, at most `seconds`;
+  // true if idle.
   virtual bool WaitIdle(double seconds) = 0;
+
+ protected:
+  // For implementations (tests have one of their own). Each job is finished once, by one thread.
+  static std::shared_ptr<CompileJob> MakeJob();
+  static void SetRunning(CompileJob& job);
+  static void SetReady(CompileJob& job, std::shared_ptr<const LoadedSnippet> loaded);
+  static void SetFailed(CompileJob& job, Status error);
 };
 
 }  // namespace dendrite::compiler

@@ -1,0 +1,77 @@
+#include "csrc/compiler/compile_keys.h"
+
+#include <sched.h>
+
+#include <fstream>
+#include <thread>
+
+#include "csrc/base/byte_io.h"
+#include "csrc/compiler/lowering_digest.h"  // generated
+#include "csrc/tape/key.h"
+
+namespace dendrite::compiler {
+
+std::vector<bool> OutputMask(const tape::Tape& tape, const std::vector<bool>& live) {
+  std::vector<bool> mask(tape.storages.size(), false);
+  for (const tape::Record& record : tape.records) {
+    for (size_t i = 0; i < record.operands.size(); ++i) {
+      const int32_t storage = record.operands[i].storage;
+      if (storage >= 0 && record.sig->operands[i].written) mask[storage] = true;
+    }
+  }
+  for (size_t i = 0; i < mask.size(); ++i) mask[i] = mask[i] && i < live.size() && live[i];
+  return mask;
+}
+
+std::string JobKey(const tape::Tape& tape, const lowering::SnippetOptions& options) {
+  ByteWriter w;
+  w.Put<uint8_t>(options.host_visible);
+  w.Put<uint8_t>(options.traits.has_f64);
+  w.Put<uint8_t>(options.traits.kernels_by_name);
+  w.Put<int32_t>(options.traits.num_threads);
+  w.PutRaw(tape::CanonicalKey(tape, options.host_visible));
+  return w.Take();
+}
+
+cache::Key MakeSnippetKey(const std::string& job_key, const std::vector<bool>& mask,
+                          const std::string& target_name) {
+  std::string bits;
+  for (const bool bit : mask) bits += bit ? '1' : '0';
+  cache::Key key("snippet");
+  key.Add("target", target_name);
+  key.Add("lowering", LoweringDigest());
+  key.Add("outputs", bits);
+  key.Add("tape", job_key);
+  return key;
+}
+
+cache::Key MakeNeffKey(const std::string& stablehlo_digest, const CompilerIdentity& identity) {
+  cache::Key key("neff");
+  key.Add("target", identity.target_name);
+  key.Add("plugin", identity.plugin_digest);
+  key.Add("kernel_abi", identity.plugin_api);
+  key.Add("options", identity.compile_options);
+  key.Add("cpu", identity.cpu_features);
+  key.Add("threads", identity.num_threads);
+  key.Add("stablehlo", stablehlo_digest);
+  return key;
+}
+
+std::string LoweringDigest() { return kLoweringDigest; }
+
+std::string CpuFeatures() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("flags") || line.starts_with("Features"))
+      return line.substr(line.find(':') + 1);
+  }
+  return "unknown";
+}
+
+int NumUsableCores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace dendrite::compiler
