@@ -31,7 +31,6 @@ void Polar(Emitter& e) {  // (abs, angle)
 DENDRITE_LOWERING("aten.copy.default", Copy);
 DENDRITE_LOWERING("aten.clone.default", Clone);
 DENDRITE_LOWERING("aten._to_copy.default", Clone);
-DENDRITE_LOWERING("aten.lift_fresh_copy.default", Clone);
 DENDRITE_LOWERING("aten.complex.default", MakeComplex);
 DENDRITE_LOWERING("aten.polar.default", Polar);
 
