@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIMIT_SECONDS = 30 * 60
+DEVICE_TESTS = ["tests/python", "tests/regressions"]
 
 
 @dataclass
@@ -30,15 +31,18 @@ class Suite:
 
 def suites(build: str) -> list[Suite]:
     pytest = [sys.executable, "-m", "pytest", "-q", "--junitxml={report}"]
+    device = [*pytest, *(folder for folder in DEVICE_TESTS if any((ROOT / folder).glob("test_*.py")))]
     modes = [sys.executable, "tests/modes/run_modes.py", "--report", "{report}"]
     return [
         Suite(
             "unit", ["ctest", "--test-dir", build, "--output-on-failure", "--output-junit", "{report}", "-j2"]
         ),
-        Suite("embedded", pytest, {"DENDRITE_TARGET": "embedded", "DENDRITE_MODE": "adaptive"}),
+        # Values of single lowerings through the plugin: no device, so once is enough.
+        Suite("lowering", [*pytest, "tests/lowering"]),
+        Suite("embedded", device, {"DENDRITE_TARGET": "embedded", "DENDRITE_MODE": "adaptive"}),
         Suite(
             "opaque",
-            [*pytest, "--modes=adaptive", "-m", "not host_only"],
+            [*device, "--modes=adaptive", "-m", "not host_only"],
             {"DENDRITE_TARGET": "opaque", "DENDRITE_MODE": "adaptive", "DENDRITE_TIER": "compiled"},
             quick=False,
         ),
