@@ -8,11 +8,12 @@ namespace {
 
 using stablehlo::Cmp;
 
-// The one of (a, b) that is extreme, NaN being more extreme than anything.
-Value Extreme(Builder& b, Cmp cmp, const Value& x, const Value& y) {
-  Value wins = b.Compare(cmp, x, y);
-  if (tape::IsFloat(x.dtype)) wins = b.Binary("or", wins, b.Compare(Cmp::kNe, x, x));
-  return b.Select(wins, x, y);
+// `extreme`, or NaN where x has one along dims. Two plain reductions vectorise, one whose reducer
+// spells out NaN does not.
+Value WithNan(Builder& b, const Value& x, const Value& extreme, const Dims& dims) {
+  if (!tape::IsFloat(x.dtype)) return extreme;
+  const Value nan = b.Constant(extreme.dtype, extreme.dims, std::nan(""));
+  return b.Select(AnyOf(b, IsNan(b, x), dims), nan, extreme);
 }
 
 }  // namespace
@@ -90,24 +91,26 @@ Value AllOf(Builder& b, const Value& mask, const Dims& dims) {
                   [](Builder& r, const Value& p, const Value& q) { return r.Binary("and", p, q); });
 }
 
-Value Max(Builder& b, const Value& x, const Dims& dims) {
-  if (x.dtype == DType::kBool) return AnyOf(b, x, dims);
-  return b.Reduce(
-      x, b.Infinity(x.dtype, {}, true), dims,
-      [](Builder& r, const Value& p, const Value& q) { return Extreme(r, Cmp::kGt, p, q); });
-}
-
-Value Min(Builder& b, const Value& x, const Dims& dims) {
-  if (x.dtype == DType::kBool) return AllOf(b, x, dims);
-  return b.Reduce(
-      x, b.Infinity(x.dtype, {}, false), dims,
-      [](Builder& r, const Value& p, const Value& q) { return Extreme(r, Cmp::kLt, p, q); });
-}
-
 Value MaxIgnoringNan(Builder& b, const Value& x, const Dims& dims) {
   return b.Reduce(
       x, b.Infinity(x.dtype, {}, true), dims,
       [](Builder& r, const Value& p, const Value& q) { return r.Binary("maximum", p, q); });
+}
+
+Value MinIgnoringNan(Builder& b, const Value& x, const Dims& dims) {
+  return b.Reduce(
+      x, b.Infinity(x.dtype, {}, false), dims,
+      [](Builder& r, const Value& p, const Value& q) { return r.Binary("minimum", p, q); });
+}
+
+Value Max(Builder& b, const Value& x, const Dims& dims) {
+  if (x.dtype == DType::kBool) return AnyOf(b, x, dims);
+  return WithNan(b, x, MaxIgnoringNan(b, x, dims), dims);
+}
+
+Value Min(Builder& b, const Value& x, const Dims& dims) {
+  if (x.dtype == DType::kBool) return AllOf(b, x, dims);
+  return WithNan(b, x, MinIgnoringNan(b, x, dims), dims);
 }
 
 Value Mean(Builder& b, const Value& x, const Dims& dims) {

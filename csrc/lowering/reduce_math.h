@@ -26,8 +26,8 @@ int64_t Count(const Value& x, const Dims& dims);
 Value Like(Builder& b, const Value& x, double v);
 // A rank-0 value stretched to x's shape.
 Value Stretch(Builder& b, const Value& scalar, const Value& x);
-// Undoes the shape effect of a reduction: `reduced` has x's dimensions without `dims`; the result has
-// all of x's.
+// Undoes the shape effect of a reduction: `reduced` has x's dimensions without `dims`; the result
+// has all of x's.
 Value Spread(Builder& b, const Value& reduced, const Dims& x_dims, const Dims& dims);
 // A vector stretched along dimension `dim` of a tensor of shape `dims`.
 Value Along(Builder& b, const Value& vector, const Dims& dims, int64_t dim);
@@ -41,12 +41,12 @@ Value Sum(Builder& b, const Value& x, const Dims& dims);
 Value Product(Builder& b, const Value& x, const Dims& dims);
 Value AnyOf(Builder& b, const Value& mask, const Dims& dims);
 Value AllOf(Builder& b, const Value& mask, const Dims& dims);
-// Largest and smallest element; NaN wins, as in PyTorch. The reducer is spelled out because XLA's own
-// maximum drops NaN when it reduces.
+// Largest and smallest element; NaN wins, as in PyTorch. (XLA's maximum drops NaN when it reduces.)
 Value Max(Builder& b, const Value& x, const Dims& dims);
 Value Min(Builder& b, const Value& x, const Dims& dims);
-// What Max does, but NaN may get lost: for callers in whom NaN comes back on another way (softmax).
+// The same, but NaN may get lost: for callers in whom NaN comes back on another way (softmax).
 Value MaxIgnoringNan(Builder& b, const Value& x, const Dims& dims);
+Value MinIgnoringNan(Builder& b, const Value& x, const Dims& dims);
 // Mean over dims in x's own dtype; 0/0 when nothing is reduced over.
 Value Mean(Builder& b, const Value& x, const Dims& dims);
 

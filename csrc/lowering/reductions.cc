@@ -30,8 +30,8 @@ void OutKept(Emitter& e, int k, const Value& v) {
   if (e.Wanted(k)) e.Out(k, e.b().Reshape(v, e.OutView(k).sizes));
 }
 
-// The operand in the type that a sum-like reduction computes in: cast to the requested (or promoted)
-// type first, then to opmath.
+// The operand in the type that a sum-like reduction computes in: cast to the requested (or
+// promoted) type first, then to opmath.
 Value SumOperand(Emitter& e, int dtype_arg) {
   Value x = e.In(0);
   const DType want = e.IsNone(dtype_arg) ? e.OutView(0).dtype : e.Dtype(dtype_arg);
@@ -102,26 +102,19 @@ void AMinMax(Emitter& e) {
   OutKept(e, 1, Max(e.b(), x, dims));
 }
 
-// The extreme element along `dim` of x (rank >= 1) and its index, the first of equals.
+// The extreme element along `dim` of x (rank >= 1) and its index, the first of equals. Two passes
+// that vectorise, where one reduction over pairs would run element by element.
 std::vector<Value> ExtremeWithIndex(Builder& b, const Value& x, int64_t dim, bool largest) {
-  const Value index = b.Iota(DType::kI64, x.dims, dim);
-  const Value init = b.Infinity(x.dtype, {}, largest);
-  // Greater than every index, so that an element equal to the initial value wins.
-  const Value no_index = b.ConstantInt(DType::kI64, {}, std::numeric_limits<int64_t>::max());
-  const Cmp cmp = largest ? Cmp::kGt : Cmp::kLt;
-  return b.ReduceN(
-      {x, index}, {init, no_index}, {dim}, [cmp](Builder& r, const std::vector<Value>& v) {
-        const Value &a = v[0], &ia = v[1], &c = v[2], &ic = v[3];
-        Value wins = r.Compare(cmp, a, c);
-        Value ties = r.Compare(Cmp::kEq, a, c);
-        if (tape::IsFloat(a.dtype)) {
-          const Value nan_a = IsNan(r, a), nan_c = IsNan(r, c);
-          wins = r.Binary("or", wins, r.Binary("and", nan_a, r.Unary("not", nan_c)));
-          ties = r.Binary("or", ties, r.Binary("and", nan_a, nan_c));
-        }
-        wins = r.Binary("or", wins, r.Binary("and", ties, r.Compare(Cmp::kLt, ia, ic)));
-        return std::vector<Value>{r.Select(wins, a, c), r.Select(wins, ia, ic)};
-      });
+  const Value best = largest ? Max(b, x, {dim}) : Min(b, x, {dim});
+  Value hit = b.Compare(Cmp::kEq, x, Spread(b, best, x.dims, {dim}));
+  // A row has NaN elements only if its best is NaN.
+  if (tape::IsFloat(x.dtype)) hit = b.Binary("or", hit, IsNan(b, x));
+  const int64_t n = x.dims[dim];
+  const DType type = n <= std::numeric_limits<int32_t>::max() ? DType::kI32 : DType::kI64;
+  const Value index = b.Iota(type, x.dims, dim);
+  const Value first =
+      MinIgnoringNan(b, b.Select(hit, index, b.ConstantInt(type, x.dims, n)), {dim});
+  return {best, b.Convert(first, DType::kI64)};
 }
 
 // The operand in a type whose elements compare: half types widen exactly, bool becomes a number.
@@ -134,7 +127,6 @@ void ExtremeDim(Emitter& e, bool largest) {
   Value x = AtLeast1d(b, Comparable(e, e.In(0)));
   const int64_t dim = WrapDim(e.Int(1), x.rank());
   std::vector<Value> r = ExtremeWithIndex(b, x, dim, largest);
-  if (e.failed()) return;
   OutKept(e, 0, r[0]);
   OutKept(e, 1, r[1]);
 }
@@ -153,7 +145,7 @@ void ArgExtreme(Emitter& e, bool largest) {
     x = AtLeast1d(b, x);
   }
   std::vector<Value> r = ExtremeWithIndex(b, x, dim, largest);
-  if (!e.failed()) OutKept(e, 0, r[1]);
+  OutKept(e, 0, r[1]);
 }
 
 void ArgMax(Emitter& e) { ArgExtreme(e, true); }
