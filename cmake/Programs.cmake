@@ -54,6 +54,8 @@ if(TARGET dendrite_compiler)
   foreach(test dendrite_compiler_test dendrite_engine_test)
     if(TARGET ${test})
       add_dependencies(${test} dendrite-compile-worker)
+      # Lowerings register themselves: the linker must not leave them out.
+      set_property(TARGET ${test} PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,dendrite_lowering")
     endif()
   endforeach()
 endif()

@@ -51,11 +51,16 @@ class CompileServiceTest : public ::testing::Test {
   static std::shared_ptr<CompileJob> Submit(CompileService& service, const TestTape& tape) {
     return Submit(service, tape, tape.Live());
   }
-  static void ExpectReady(CompileJob& job) {
+  // What the job made; a failed one fails the test and gives an empty snippet.
+  static std::shared_ptr<const LoadedSnippet> ExpectReady(CompileJob& job) {
     job.Wait();
-    ASSERT_EQ(job.state(), CompileJob::State::kReady) << job.error().ToString();
+    if (job.state() != CompileJob::State::kReady) {
+      ADD_FAILURE() << job.error().ToString();
+      return std::make_shared<LoadedSnippet>();
+    }
     EXPECT_TRUE(job.loaded()->executable.defined());
     EXPECT_FALSE(job.loaded()->snippet.outs.empty());
+    return job.loaded();
   }
   std::vector<std::filesystem::path> Entries(const std::string& kind) const {
     std::vector<std::filesystem::path> found;
@@ -86,7 +91,7 @@ TEST_F(CompileServiceTest, EqualTapesAreOneJobAndOneCompile) {
   const auto first = Submit(*service, tape);
   const auto second = Submit(*service, equal);
   EXPECT_EQ(first, second);
-  ExpectReady(*first);
+  const auto loaded = ExpectReady(*first);
   EXPECT_EQ(Submit(*service, equal), first);
   ASSERT_TRUE(service->WaitIdle(60));
   const CompileStats stats = service->stats();
@@ -95,7 +100,7 @@ TEST_F(CompileServiceTest, EqualTapesAreOneJobAndOneCompile) {
   EXPECT_GE(stats.hits_memory, 1);
   EXPECT_EQ(stats.workers_started, 1);
   EXPECT_EQ(stats.queued, 0);
-  EXPECT_GT(first->loaded()->compile_seconds, 0);
+  EXPECT_GT(loaded->compile_seconds, 0);
   const auto events = service->TakeEvents();
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].label, "test");
@@ -117,23 +122,60 @@ TEST_F(CompileServiceTest, AWarmDiskNeedsNoWorkerAndNoText) {
   {
     auto service = MakeService();
     const auto job = Submit(*service, tape);
-    ExpectReady(*job);
-    key = job->loaded()->key;
-    args = job->loaded()->snippet.args.size();
+    const auto loaded = ExpectReady(*job);
+    key = loaded->key;
+    args = loaded->snippet.args.size();
     ASSERT_TRUE(service->WaitIdle(60));
   }
   auto service = MakeService();
   const auto job = Submit(*service, tape);
-  ExpectReady(*job);
-  EXPECT_EQ(job->loaded()->key, key);
-  EXPECT_EQ(job->loaded()->snippet.args.size(), args);
-  EXPECT_TRUE(job->loaded()->snippet.stablehlo.empty()) << "it was lowered again";
-  EXPECT_EQ(job->loaded()->compile_seconds, 0);
+  const auto loaded = ExpectReady(*job);
+  EXPECT_EQ(loaded->key, key);
+  EXPECT_EQ(loaded->snippet.args.size(), args);
+  EXPECT_TRUE(loaded->snippet.stablehlo.empty()) << "it was lowered again";
+  EXPECT_EQ(loaded->compile_seconds, 0);
   const CompileStats stats = service->stats();
   EXPECT_EQ(stats.hits_disk, 1);
   EXPECT_EQ(stats.compiles, 0);
   EXPECT_EQ(stats.misses, 0);
   EXPECT_EQ(stats.workers_started, 0);
+}
+
+// Runs a snippet of TestTape whose input is all `x`; the last storage's first element.
+float RunSnippet(const LoadedSnippet& loaded, size_t num_storages, float x) {
+  constexpr int kElements = 8;
+  struct alignas(64) Memory {
+    float values[16] = {};
+  };
+  std::vector<Memory> storages(num_storages);
+  for (float& value : storages[0].values) value = x;
+  std::vector<pjrt::Buffer> buffers, outputs;
+  std::vector<pjrt::Buffer*> args;
+  for (const lowering::SnippetArg& arg : loaded.snippet.args) {
+    auto buffer =
+        TestClient()->FromHost(storages[static_cast<size_t>(arg.storage)].values,
+                               pjrt::ElementTypeFromDType(static_cast<uint8_t>(arg.dtype)),
+                               arg.dims, pjrt::HostBuffer::kMutableZeroCopy);
+    EXPECT_TRUE(buffer.ok()) << buffer.status().ToString();
+    buffers.push_back(std::move(buffer).value());
+  }
+  for (pjrt::Buffer& buffer : buffers) args.push_back(&buffer);
+  auto event = loaded.executable.Execute(args, &outputs);
+  EXPECT_TRUE(event.ok()) << event.status().ToString();
+  EXPECT_TRUE(event->Await().ok());
+  float result[kElements] = {};
+  EXPECT_TRUE(outputs.at(0).ToHost(result, sizeof(result)).ok());
+  return result[0];
+}
+
+TEST_F(CompileServiceTest, CompiledAndCachedSnippetsCompute) {
+  const TestTape tape(2);  // x * x * x
+  for (int i = 0; i < 2; ++i) {
+    auto service = MakeService();
+    EXPECT_EQ(RunSnippet(*ExpectReady(*Submit(*service, tape)), 3, 2), 8);
+    EXPECT_TRUE(service->WaitIdle(60));
+    EXPECT_EQ(service->stats().compiles, i == 0 ? 1 : 0);
+  }
 }
 
 TEST_F(CompileServiceTest, TwoServicesAtOnceCompileOnce) {
@@ -228,14 +270,13 @@ TEST_F(CompileServiceTest, DamagedEntriesAreCompiledAgainAndHeal) {
 // Well-formed for the store, but not for the plugin.
 TEST_F(CompileServiceTest, AnExecutableThatDoesNotLoadIsCompiledAgain) {
   const TestTape tape(3);
-  CompileStats stats;
-  std::string key;
   {
     auto service = MakeService();
     const auto job = Submit(*service, tape);
     ExpectReady(*job);
     EXPECT_TRUE(service->WaitIdle(60));
   }
+  ASSERT_EQ(Entries("neff").size(), 1u);
   const auto path = Entries("neff")[0];
   const std::string entry = testing::ReadFile(path);
   // magic 8, version 1, key length 8, key.
@@ -279,6 +320,76 @@ TEST_F(CompileServiceTest, AnUnusableCacheFolderOnlyCostsTheCache) {
   auto service = std::move(CompileService::Create(options)).value();
   const TestTape tape(3);
   ExpectReady(*Submit(*service, tape));
+}
+
+// A copy of the fake plugin, so that its settings are read anew: a library is loaded once per path.
+std::shared_ptr<pjrt::Client> FakeClient(const testing::TempFolder& folder) {
+  const std::string copy = folder.File("fake.so");
+  std::filesystem::copy_file(FromTestEnvironment("DENDRITE_TEST_FAKE_PLUGIN"), copy);
+  auto client = pjrt::Client::Create(copy);
+  EXPECT_TRUE(client.ok()) << client.status().ToString();
+  return *client;
+}
+
+TEST_F(CompileServiceTest, APluginThatCannotSerialiseCompilesInThisProcess) {
+  testing::TempFolder plugin;
+  testing::ScopedEnv setting("DENDRITE_FAKE_NO_SERIALIZE", "1");
+  CompileServiceOptions options;
+  options.client = FakeClient(plugin);
+  options.worker_path = TestWorker();
+  options.cache_dir = folder_.path();
+  auto service = std::move(CompileService::Create(options)).value();
+  ExpectReady(*Submit(*service, TestTape(2)));
+  ExpectReady(*Submit(*service, TestTape(3)));
+  ASSERT_TRUE(service->WaitIdle(60));
+  EXPECT_EQ(service->stats().compiles, 2);
+  EXPECT_EQ(service->stats().workers_started, 1) << "one try is enough to know";
+  EXPECT_TRUE(Entries("neff").empty());
+}
+
+std::vector<pid_t> Children() {
+  std::vector<pid_t> pids;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "children");
+    for (pid_t pid; file >> pid;) pids.push_back(pid);
+  }
+  return pids;
+}
+
+TEST_F(CompileServiceTest, AWorkerKilledWhileCompilingIsRetried) {
+  testing::TempFolder plugin;
+  testing::ScopedEnv delay("DENDRITE_FAKE_COMPILE_DELAY_MS", "500");
+  CompileServiceOptions options;
+  options.client = FakeClient(plugin);
+  options.worker_path = TestWorker();
+  auto service = std::move(CompileService::Create(options)).value();
+  const auto job = Submit(*service, TestTape(2));
+  while (Children().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (const pid_t pid : Children()) ::kill(pid, SIGKILL);
+  ExpectReady(*job);
+  EXPECT_EQ(service->stats().workers_started, 2);
+  EXPECT_EQ(service->stats().failures, 0);
+}
+
+TEST_F(CompileServiceTest, WorkersCompileInParallel) {
+  testing::TempFolder plugin;
+  testing::ScopedEnv delay("DENDRITE_FAKE_COMPILE_DELAY_MS", "600");
+  CompileServiceOptions options;
+  options.client = FakeClient(plugin);
+  options.worker_path = TestWorker();
+  options.num_workers = 3;
+  auto service = std::move(CompileService::Create(options)).value();
+  std::vector<std::shared_ptr<CompileJob>> jobs;
+  for (int i = 0; i < 3; ++i) jobs.push_back(Submit(*service, TestTape(2 + i)));
+  for (const auto& job : jobs) ExpectReady(*job);
+  double first_end = 1e300, last_begin = 0;
+  for (const CompileEvent& event : service->TakeEvents()) {
+    first_end = std::min(first_end, event.end);
+    last_begin = std::max(last_begin, event.begin);
+  }
+  EXPECT_LT(last_begin, first_end);
+  EXPECT_EQ(service->stats().workers_started, 3);
 }
 
 TEST_F(CompileServiceTest, DestructionIsQuickAndFailsWhatIsUnfinished) {

@@ -288,12 +288,13 @@ void LocalCompileService::Load(const TaskPtr& task) {
   const auto bytes = static_cast<int64_t>(task->executable_bytes.size() +
                                           task->snippet.stablehlo.size() + task->job_key.size()) +
                      loaded->memory.code_bytes;
-  SetReady(*task->job, std::move(loaded));
+  // Counted first: who sees the job ready must see it counted.
   if (!task->level.empty()) CountHit(task->level);
   {
     MutexLock lock(mutex_);
     jobs_.SetBytes(task->job_key, task->job.get(), bytes);
   }
+  SetReady(*task->job, std::move(loaded));
   WriteCaches(*task);
 }
 
