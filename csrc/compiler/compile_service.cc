@@ -1,6 +1,12 @@
 #include "csrc/compiler/compile_service.h"
 
+#include <algorithm>
+
+#include "csrc/base/config.h"
+#include "csrc/base/log.h"
 #include "csrc/base/mutex.h"
+#include "csrc/cache/disk_store.h"
+#include "csrc/compiler/compile_keys.h"
 #include "csrc/compiler/local_compile_service.h"
 
 namespace dendrite::compiler {
@@ -42,6 +48,23 @@ void CompileService::SetFailed(CompileJob& job, Status error) {
     job.state_.store(CompileJob::State::kFailed, std::memory_order_release);
   }
   job.sync_->finished.NotifyAll();
+}
+
+Result<CompileServiceOptions> CompileServiceOptionsFromConfig() {
+  CompileServiceOptions options;
+  DENDRITE_ASSIGN_OR_RETURN(const int64_t workers, GetInt(Knob::kCompileWorkers));
+  // Half of the cores: the other half runs what is compiled already.
+  options.num_workers =
+      workers == kAuto ? std::clamp(NumUsableCores() / 2, 1, 8) : static_cast<int>(workers);
+  DENDRITE_ASSIGN_OR_RETURN(options.disk_limit_bytes, GetInt(Knob::kCacheDiskLimit));
+  DENDRITE_ASSIGN_OR_RETURN(options.memory_limit_bytes, GetInt(Knob::kCacheMemoryLimit));
+  Result<std::string> folder = cache::CacheFolderFromEnvironment();
+  if (folder.ok()) {
+    options.cache_dir = std::move(folder).value();
+  } else {
+    DENDRITE_LOG(kWarning) << folder.status().message();
+  }
+  return options;
 }
 
 Result<std::unique_ptr<CompileService>> CompileService::Create(CompileServiceOptions options) {

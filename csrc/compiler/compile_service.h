@@ -83,6 +83,11 @@ struct CompileServiceOptions {
   std::string compile_options;  // serialised CompileOptionsProto; ingredient of the NEFF key
 };
 
+// Workers, cache folder and limits as the environment says (csrc/base/config.h); the rest is left
+// as it is. INVALID_ARGUMENT for a bad value. Without any folder for it, the disk cache is off,
+// with a warning.
+Result<CompileServiceOptions> CompileServiceOptionsFromConfig();
+
 class CompileService {
  public:
   static Result<std::unique_ptr<CompileService>> Create(CompileServiceOptions options);

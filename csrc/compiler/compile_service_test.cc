@@ -85,6 +85,23 @@ class CompileServiceTest : public ::testing::Test {
   LogSink before_;
 };
 
+TEST(CompileServiceOptionsTest, ComeFromTheEnvironment) {
+  testing::ScopedEnv dir("DENDRITE_CACHE_DIR", "/some/folder");
+  testing::ScopedEnv limit("DENDRITE_CACHE_DISK_LIMIT", "1M");
+  {
+    testing::ScopedEnv workers("DENDRITE_COMPILE_WORKERS", "0");
+    const auto options = CompileServiceOptionsFromConfig();
+    ASSERT_TRUE(options.ok()) << options.status().ToString();
+    EXPECT_EQ(options->num_workers, 0);
+    EXPECT_EQ(options->cache_dir, "/some/folder");
+    EXPECT_EQ(options->disk_limit_bytes, 1 << 20);
+  }
+  testing::ScopedEnv automatic("DENDRITE_COMPILE_WORKERS", std::nullopt);
+  EXPECT_GE(CompileServiceOptionsFromConfig()->num_workers, 1);
+  testing::ScopedEnv bad("DENDRITE_COMPILE_WORKERS", "many");
+  EXPECT_EQ(CompileServiceOptionsFromConfig().status().code(), Code::kInvalidArgument);
+}
+
 TEST_F(CompileServiceTest, EqualTapesAreOneJobAndOneCompile) {
   auto service = MakeService();
   const TestTape tape(3), equal(3);
