@@ -264,7 +264,6 @@ DENDRITE_LOWERING("aten.squeeze_copy.dims", ReshapeLike);
 DENDRITE_LOWERING("aten.unsqueeze_copy.default", ReshapeLike);
 DENDRITE_LOWERING("aten.detach_copy.default", ReshapeLike);
 DENDRITE_LOWERING("aten.alias_copy.default", ReshapeLike);
-DENDRITE_LOWERING("aten.lift_fresh_copy.default", ReshapeLike);
 DENDRITE_LOWERING("aten.view_copy.dtype", ViewDtypeCopy);
 DENDRITE_LOWERING("aten.expand_copy.default", ExpandCopy);
 DENDRITE_LOWERING("aten.permute_copy.default", PermuteCopy);
