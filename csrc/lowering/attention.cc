@@ -101,7 +101,8 @@ void Forward(Emitter& e, int mask_arg, int dropout_arg, int causal_arg, int scal
   Value out = MatMul(e, {w}, {p.v});
   out = b.Div(out, Spread(b, divisor, out.dims, {2}));
   OutShaped(e, 0, out);
-  OutShaped(e, 1, b.Add(b.Unary("log", sum), peak));
+  // 0 for a row masked throughout, as in PyTorch; its weights are exp(-inf - 0) in the gradient.
+  OutShaped(e, 1, b.Add(b.Unary("log", divisor), peak));
 }
 
 // What the backward pass reads, by argument position.
@@ -129,7 +130,7 @@ void Backward(Emitter& e, const BackwardArgs& at, int bias_result) {
   Value out = Heads(e, e.In(at.out), p.heads, type);
   Value scores = Scores(e, p, at.mask, e.Bool(at.causal));
   Value lse = b.Reshape(e.To(e.In(at.logsumexp), type), {p.batch * p.heads, p.s});
-  // A row masked throughout has -inf here and no weights.
+  // Other kernels give a row masked throughout -inf, which must not become inf - inf.
   Value hidden = b.Compare(Cmp::kEq, lse, b.Infinity(type, lse.dims, true));
   Value w = b.Unary("exponential", b.Sub(scores, Spread(b, lse, scores.dims, {2})));
   w = b.Select(Spread(b, hidden, w.dims, {2}), Like(b, w, 0), w);

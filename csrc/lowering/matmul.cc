@@ -67,14 +67,10 @@ Value OuterProduct(Emitter& e, const Value& x, const Value& y) {
 
 void Mm(Emitter& e) { e.Out(0, MatMul(e, {e.In(0)}, {e.In(1)})); }
 
-void AddMm(Emitter& e) {
-  e.Out(0, Blend(e, e.In(0), MatMul(e, {e.In(1)}, {e.In(2)}), 3, 4));
-}
+void AddMm(Emitter& e) { e.Out(0, Blend(e, e.In(0), MatMul(e, {e.In(1)}, {e.In(2)}), 3, 4)); }
 
 // addmm.dtype has out_dtype between the matrices and beta.
-void AddMmDtype(Emitter& e) {
-  e.Out(0, Blend(e, e.In(0), MatMul(e, {e.In(1)}, {e.In(2)}), 4, 5));
-}
+void AddMmDtype(Emitter& e) { e.Out(0, Blend(e, e.In(0), MatMul(e, {e.In(1)}, {e.In(2)}), 4, 5)); }
 
 void AddBmm(Emitter& e) {
   // The sum over the batch is part of the contraction: [B,m,k] [B,k,n] -> [m,Bk] [Bk,n].
@@ -157,8 +153,8 @@ void MatMulOp(Emitter& e) {
   e.Out(0, b.Reshape(r, e.OutView(0).sizes));
 }
 
-// Groups of rows (offs: their ends), each with its own matrix. Every group's product over all rows is
-// computed and the row's own is kept, which suits compilers but not many experts.
+// Groups of rows (offs: their ends), each with its own matrix. Every group's product over all rows
+// is computed and the row's own is kept, which suits compilers but not many experts.
 void GroupedMm(Emitter& e) {
   constexpr int64_t kMaxGroups = 64;
   Builder& b = e.b();

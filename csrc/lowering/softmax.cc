@@ -1,7 +1,7 @@
 // csrc/lowering/softmax.cc - softmax, log-softmax and their gradients.
 //
-// Computed in f32 for f16 and bf16. The peak is found with XLA's plain maximum, which may drop NaN: a
-// NaN in the row comes back through exp and the sum, as in PyTorch.
+// Computed in f32 for f16 and bf16. The peak is found with XLA's plain maximum, which may drop NaN:
+// a NaN in the row comes back through exp and the sum, as in PyTorch.
 
 #include "csrc/lowering/reduce_math.h"
 #include "csrc/lowering/registry.h"

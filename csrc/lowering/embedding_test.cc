@@ -1,0 +1,41 @@
+#include <gtest/gtest.h>
+
+#include "csrc/lowering/golden_testing.h"
+
+namespace dendrite::lowering {
+namespace {
+
+using Sig = SignatureMaker;
+
+Sig Gradient(bool by_frequency) {
+  return Sig("aten.embedding_dense_backward.default")
+      .In({2, 3, 4})
+      .In({2, 3}, DType::kI64)
+      .Int(7)
+      .Int(2)
+      .Bool(by_frequency)
+      .Out({7, 4});
+}
+
+TEST(EmbeddingTest, TextIsAsReviewed) {
+  Golden g("embedding");
+  LoweringTraits kernels;
+  kernels.kernels_by_name = true;
+  g.Add("rows by index", Sig("aten.embedding.default")
+                             .In({7, 4})
+                             .In({2, 3}, DType::kI64)
+                             .Int(-1)
+                             .Bool(false)
+                             .Bool(false)
+                             .Out({2, 3, 4}));
+  g.Add("gradient", Gradient(false));
+  g.Add("gradient by name", Gradient(false), kernels);
+  g.Check();
+}
+
+TEST(EmbeddingTest, AGradientScaledByFrequencyIsRefused) {
+  EXPECT_EQ(TryLower(Gradient(true).sig(), {}).code(), Code::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace dendrite::lowering
