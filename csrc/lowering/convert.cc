@@ -9,6 +9,9 @@ using tape::DType;
 
 Value ConvertLikeTorch(Builder& b, const Value& v, DType dtype) {
   if (v.dtype == dtype) return v;
+  if (tape::IsComplex(v.dtype) && !tape::IsComplex(dtype) && dtype != DType::kBool) {
+    return ConvertLikeTorch(b, b.Real(v), dtype);
+  }
   // Floats become small unsigned integers through int64, so that negative ones wrap instead of
   // saturating.
   if (tape::IsFloat(v.dtype) && tape::IsUnsigned(dtype) && dtype != DType::kBool &&

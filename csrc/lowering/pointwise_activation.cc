@@ -230,7 +230,9 @@ void HardsigmoidBackward(Emitter& e) {
   Builder& b = e.b();
   const Value inside = b.Binary("and", b.Compare(Cmp::kGt, p[1], p.Constant(-3)),
                                 b.Compare(Cmp::kLt, p[1], p.Constant(3)));
-  p.Out(b.Select(inside, b.Mul(p[0], p.Constant(1.0 / 6)), p.Constant(0)));
+  // PyTorch's kernel holds the sixth as a float, for doubles too.
+  const Value sixth = p.Constant(static_cast<double>(1.0F / 6.0F));
+  p.Out(b.Select(inside, b.Mul(p[0], sixth), p.Constant(0)));
 }
 
 void Threshold(Emitter& e) {  // (self, threshold, value)

@@ -25,6 +25,12 @@ struct StorageState {
   std::vector<Known> known;
 };
 
+// Operators whose first argument says only what is overwritten. Not reading it spares an argument.
+bool IgnoresSelf(const tape::Signature& sig) {
+  return sig.op == "aten.copy.default" || sig.op == "aten.zero.default" ||
+         sig.op == "aten.fill.Scalar" || sig.op == "aten.fill.Tensor";
+}
+
 class SnippetBuilder {
  public:
   SnippetBuilder(const tape::Tape& tape, const SnippetOptions& options)
@@ -59,13 +65,18 @@ class SnippetBuilder {
     if (record.site >= 0 && record.site < static_cast<int32_t>(tape_.sites.size())) {
       b_.SetLocation(tape_.sites[record.site].file, tape_.sites[record.site].line);
     }
+    // Unless the same tensor is the source as well, of course.
+    const bool ignores_self = IgnoresSelf(sig) && sig.args[0].kind == Arg::Kind::kTensor &&
+                              !(sig.args.size() > 1 && sig.args[1].kind == Arg::Kind::kTensor &&
+                                sig.args[1].ints == sig.args[0].ints);
+    const int64_t ignored = ignores_self ? sig.args[0].ints[0] : -1;
     std::vector<Value> inputs(sig.operands.size());
     for (size_t i = 0; i < sig.operands.size(); ++i) {
       const tape::OperandType& type = sig.operands[i];
       if (type.lifted_slot >= 0) {
         const Value v = lifted_.Get(b_, record.first_lifted + type.lifted_slot);
         inputs[i] = ConvertLikeTorch(b_, v, type.view.dtype);
-      } else if (type.read) {
+      } else if (type.read && static_cast<int64_t>(i) != ignored) {
         inputs[i] = Read(type.view, record.operands[i]);
       }
     }
@@ -161,10 +172,10 @@ class SnippetBuilder {
     arg.dtype = dtype;
     arg.dims = dims;
     arg.byte_offset = plan.begin;
-    arg.donated = plan.output >= 0;
+    arg.donated = plan.output >= 0 && plan.may_alias;
     arg.read = read;
     out_.args.push_back(std::move(arg));
-    return b_.Argument(dtype, dims, plan.output);
+    return b_.Argument(dtype, dims, plan.may_alias ? plan.output : -1);
   }
 
   std::vector<Value> AddOutputs() {
@@ -176,7 +187,8 @@ class SnippetBuilder {
         AddStorageArgument(static_cast<int32_t>(s), state.value.dtype, state.value.dims, false);
       }
       Value v = state.value;
-      if (state.arg >= 0) {  // an output has the type of the argument that it takes the place of
+      const bool aliased = state.arg >= 0 && plan_.storages[s].may_alias;
+      if (aliased) {  // an output has the type of the argument that it takes the place of
         const SnippetArg& arg = out_.args[state.arg];
         v = b_.Reshape(Reinterpret(b_, v, arg.dtype), arg.dims);
       }
@@ -184,7 +196,7 @@ class SnippetBuilder {
       out.storage = static_cast<int32_t>(s);
       out.dtype = v.dtype;
       out.dims = v.dims;
-      out.aliased_arg = state.arg;
+      out.aliased_arg = aliased ? state.arg : -1;
       out_.outs.push_back(std::move(out));
       results.push_back(v);
     }

@@ -17,6 +17,7 @@ struct Uses {
   // they all update it in place.
   std::map<std::pair<DType, Dims>, int> partial_writes;
   bool written = false;
+  bool only_bool = true;  // every access is to booleans
   int64_t first_record = -1, last_record = -1;
 };
 
@@ -41,6 +42,7 @@ void Note(const tape::OperandType& type, const tape::OperandRef& ref, const Stor
     uses->first_record = record;
   }
   uses->last_record = record;
+  uses->only_bool = uses->only_bool && type.view.dtype == DType::kBool;
   if (!type.written) return;
   uses->written = true;
   if (lifted || !CoversWindow(type.view, offset, count)) {
@@ -53,6 +55,8 @@ void ChooseForm(const tape::StorageInfo& info, const Uses& uses, bool host_visib
   if (!host_visible && info.form_dtype != DType::kUndefined) {
     plan->dtype = info.form_dtype;
     plan->dims = info.form_dims;
+    // Bytes that are no booleans do not fit into the buffer of booleans that is there.
+    plan->may_alias = plan->dtype != DType::kBool || uses.only_bool || !uses.written;
     return;
   }
   plan->has_buffer = host_visible;
@@ -65,6 +69,7 @@ void ChooseForm(const tape::StorageInfo& info, const Uses& uses, bool host_visib
     plan->dtype = form.first;
     plan->dims = form.second;
   }
+  if (plan->dtype == DType::kBool && !uses.only_bool) plan->dtype = DType::kU8;
 }
 
 // The most bytes that storages which are born and die inside of the tape hold at once.

@@ -14,6 +14,7 @@ struct StoragePlan {
   DType dtype = DType::kUndefined;  // of the argument, and of zeros where there is none
   Dims dims;
   bool has_buffer = true;  // an argument may be made; false: opaque and never written before
+  bool may_alias = true;   // the argument's buffer can hold the output
   int32_t output = -1;     // position among the outputs
 };
 
