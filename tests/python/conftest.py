@@ -33,9 +33,10 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if config.getoption("full"):
         return
-    for item in items:
-        if item.get_closest_marker("full"):
-            item.add_marker(pytest.mark.skip(reason="long: pytest --full runs it"))
+    long = [item for item in items if item.get_closest_marker("full")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
 def pytest_generate_tests(metafunc):
