@@ -113,8 +113,8 @@ void FillBits64(PhiloxStream s, uint64_t* out, int64_t n) {
 }
 
 void FillUniform(PhiloxStream s, float* out, int64_t n, double from, double to, int bits) {
-  // The span is rounded to float, so its product with u is exact in double: no fused multiply-add, here
-  // or in a compiler, can change the result.
+  // The span is rounded to float, so its product with u is exact in double: no fused multiply-add,
+  // here or in a compiler, can change the result.
   const double low = static_cast<float>(from), span = static_cast<float>(to - from);
   const double unit = std::ldexp(1.0, -bits);
   ForNarrow(s, n, [&](int64_t i, uint32_t word) {

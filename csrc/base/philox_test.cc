@@ -12,7 +12,8 @@ namespace {
 using Words = std::array<uint32_t, 4>;
 
 TEST(PhiloxTest, KnownAnswers) {
-  EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}),
+            (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const uint32_t ones = 0xffffffff;
   EXPECT_EQ(Philox4x32({ones, ones, ones, ones}, {ones, ones}),
             (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));

@@ -1,8 +1,9 @@
 // csrc/lowering/convolution.cc - convolutions and their gradients.
 //
 // A transposed convolution is the input gradient of a plain one, and each gradient is again a
-// convolution, so three functions over Builder::Convolution serve all cases. Where the target has kernels
-// by name, f32 goes to PyTorch's own kernels (conv_kernels.h): XLA's CPU code is up to 50 times slower.
+// convolution, so three functions over Builder::Convolution serve all cases. Where the target has
+// kernels by name, f32 goes to PyTorch's own kernels (conv_kernels.h): XLA's CPU code is up to 50
+// times slower.
 #include <string>
 #include <vector>
 
@@ -71,8 +72,7 @@ Value Transposed(Builder& b, const Value& y, const Value& w, const Geometry& g, 
     merged.push_back(w.dims[i + 2]);
     window.push_back(static_cast<int64_t>(i) + 2);
   }
-  const Value kernel =
-      b.Reverse(b.Reshape(b.Transpose(b.Reshape(w, split), perm), merged), window);
+  const Value kernel = b.Reverse(b.Reshape(b.Transpose(b.Reshape(w, split), perm), merged), window);
   stablehlo::ConvDims d = PlainDims(g);
   d.lhs_dilate = g.stride;
   d.stride = Dims(g.spatial, 1);
@@ -98,8 +98,7 @@ Value WeightGradient(Builder& b, const Value& x, const Value& y, const Geometry&
   // Batch and features change places in all three tensors.
   d.lhs_order = d.rhs_order = d.out_order = {1, 0};
   for (size_t i = 0; i < g.spatial; ++i) {
-    const int64_t needed =
-        (window[i] - 1) * g.dilation[i] + (y.dims[i + 2] - 1) * g.stride[i] + 1;
+    const int64_t needed = (window[i] - 1) * g.dilation[i] + (y.dims[i + 2] - 1) * g.stride[i] + 1;
     d.pad_high[i] = needed - x.dims[i + 2] - d.pad_low[i];
     for (Dims* order : {&d.lhs_order, &d.rhs_order, &d.out_order}) {
       order->push_back(static_cast<int64_t>(i) + 2);
@@ -166,7 +165,8 @@ void Convolution(Emitter& e) {
   if (empty_out || IsEmpty(input) || IsEmpty(weight)) {
     result = b.Constant(math, out, 0);
   } else if (g.transposed) {
-    result = Transposed(b, e.To(input, math), e.To(weight, math), g, Dims(out.begin() + 2, out.end()));
+    result =
+        Transposed(b, e.To(input, math), e.To(weight, math), g, Dims(out.begin() + 2, out.end()));
   } else {
     result = Forward(b, e.To(input, math), e.To(weight, math), g);
   }

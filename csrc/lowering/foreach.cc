@@ -1,9 +1,10 @@
-// csrc/lowering/foreach.cc - _foreach_ operators: the lowering of the operator for one tensor, applied
-// to each element of the lists.
+// csrc/lowering/foreach.cc - _foreach_ operators: the lowering of the operator for one tensor,
+// applied to each element of the lists.
 //
-// Position i of the foreach schema becomes position i of the element operator: a tensor list gives its
-// k-th tensor, a list of numbers its k-th number, everything else stays. PyTorch's CPU path does the same,
-// so promotion, rounding and special values are those of the element operator by construction.
+// Position i of the foreach schema becomes position i of the element operator: a tensor list gives
+// its k-th tensor, a list of numbers its k-th number, everything else stays. PyTorch's CPU path
+// does the same, so promotion, rounding and special values are those of the element operator by
+// construction.
 #include <string>
 #include <vector>
 
@@ -268,9 +269,9 @@ DENDRITE_FOREACH_UNARY(tan);
 DENDRITE_FOREACH_UNARY(tanh);
 DENDRITE_FOREACH_UNARY(trunc);
 
-#define DENDRITE_FOREACH_BINARY(name, element)    \
-  DENDRITE_FOREACH(#name ".List", element, -1);   \
-  DENDRITE_FOREACH(#name ".Scalar", element, 1);  \
+#define DENDRITE_FOREACH_BINARY(name, element)   \
+  DENDRITE_FOREACH(#name ".List", element, -1);  \
+  DENDRITE_FOREACH(#name ".Scalar", element, 1); \
   DENDRITE_FOREACH(#name ".ScalarList", element, 1)
 DENDRITE_FOREACH_BINARY(add, "add.Tensor");
 DENDRITE_FOREACH_BINARY(sub, "sub.Tensor");

@@ -28,6 +28,16 @@ class SignatureMaker {
     a.ints = {Operand(sizes, dtype, true)};
     return *this;
   }
+  // A list of tensors; an empty shape list gives an empty list.
+  SignatureMaker& Ins(const std::vector<Dims>& sizes, DType dtype = DType::kF32) {
+    Dims at;
+    for (const Dims& one : sizes) at.push_back(Operand(one, dtype, true));
+    Add(Arg::Kind::kTensorList).ints = std::move(at);
+    return *this;
+  }
+  SignatureMaker& String(std::string v) {
+    return Add(Arg::Kind::kString).s = std::move(v), *this;
+  }
   SignatureMaker& None() { return Add(Arg::Kind::kNone), *this; }
   SignatureMaker& Int(int64_t v) { return Add(Arg::Kind::kInt).i = v, *this; }
   SignatureMaker& Bool(bool v) { return Add(Arg::Kind::kBool).i = v, *this; }

@@ -102,10 +102,10 @@ bool IsEmpty(const Dims& dims) { return tape::NumElements(dims) == 0; }
 
 // A list of index tensors against a tensor, as gather and scatter want it.
 struct IndexPlan {
-  Dims indexed;        // dimensions of self that have an index
-  Dims batch;          // the indices' common shape
-  Value starts;        // i64 [batch..., indexed]
-  Dims window_dims;    // where the unindexed dimensions stand in the result
+  Dims indexed;      // dimensions of self that have an index
+  Dims batch;        // the indices' common shape
+  Value starts;      // i64 [batch..., indexed]
+  Dims window_dims;  // where the unindexed dimensions stand in the result
   Dims slice_sizes;
   Dims result;
 };
@@ -220,8 +220,7 @@ void PutUnderMask(Emitter& e, const Value& self, const std::vector<Value>& indic
     dims.push_back(values.dims[i]);
     map.push_back(result_dim < at ? result_dim : result_dim - 1 + covered);
   }
-  const Value update =
-      b.BroadcastInDim(b.Reshape(e.To(values, self.dtype), dims), self.dims, map);
+  const Value update = b.BroadcastInDim(b.Reshape(e.To(values, self.dtype), dims), self.dims, map);
   const Value where = b.BroadcastInDim(mask, self.dims, mask_map);
   e.Out(0, b.Select(where, accumulate ? b.Add(self, update) : update, self));
 }
@@ -280,8 +279,7 @@ Value Rows(Emitter& e, const OneDim& o, const Value& source) {
 void FinishScatter(Emitter& e, const OneDim& o, const Value& updates,
                    const stablehlo::Region& body) {
   const bool nothing = IsEmpty(updates.dims) || IsEmpty(o.self.dims);
-  const Value out =
-      nothing ? o.self : ScatterAlong(e.b(), o.self, o.dim, o.index, updates, body);
+  const Value out = nothing ? o.self : ScatterAlong(e.b(), o.self, o.dim, o.index, updates, body);
   e.Out(0, e.b().Reshape(out, e.In(0).dims));
 }
 
@@ -341,8 +339,8 @@ void Put(Emitter& e) {
   const Value self = e.In(0);
   const Value at = WrappedIndex(e, e.In(1), tape::NumElements(self.dims));
   if (IsEmpty(at.dims) || IsEmpty(self.dims)) return e.Out(0, self);
-  e.Out(0, ScatterFlat(e.b(), self, at, e.To(e.In(2), self.dtype),
-                       e.Bool(3) ? Accumulate : Assign));
+  e.Out(0,
+        ScatterFlat(e.b(), self, at, e.To(e.In(2), self.dtype), e.Bool(3) ? Accumulate : Assign));
 }
 
 DENDRITE_LOWERING("aten.index.Tensor", Index);

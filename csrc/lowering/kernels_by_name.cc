@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "csrc/lowering/conv_kernels.h"
+
 namespace dendrite::lowering {
 namespace {
 
@@ -27,7 +29,8 @@ std::string FlagText(bool flag) { return flag ? "true" : "false"; }
 }  // namespace
 
 std::vector<std::string_view> KernelNames() {
-  return {kMmKernel, kBmmKernel, kEmbeddingBackwardKernel};
+  return {kMmKernel, kBmmKernel, kEmbeddingBackwardKernel, kConvolutionKernel,
+          kConvolutionBackwardKernel};
 }
 
 Value MatMul(Emitter& e, MatOperand a, MatOperand b) {

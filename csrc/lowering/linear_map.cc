@@ -173,8 +173,8 @@ Value Apply(Emitter& e, const Value& x, int64_t dim, const LinearMap& map) {
   const LinearMap transposed = map.Transposed();
   if (const int64_t r = RepeatCount(transposed); r > 0) return SumGroups(b, x, dim, r);
   const size_t terms = MaxTerms(map.rows);
-  const bool product = terms > kMaxTerms && tape::IsFloat(x.dtype) &&
-                       MaxTerms(transposed.rows) <= kMaxTerms;
+  const bool product =
+      terms > kMaxTerms && tape::IsFloat(x.dtype) && MaxTerms(transposed.rows) <= kMaxTerms;
   if (product) return TimesMatrix(b, x, dim, Matrix(b, x.dtype, map, transposed));
   if (terms > 64) {
     e.Fail(Unimplemented(e.sig().op + ": a result reads too many elements"));

@@ -1,5 +1,5 @@
-// csrc/lowering/linear_map.h - fixed sparse linear maps along one dimension: resampling, adaptive pooling,
-// padding and their gradients.
+// csrc/lowering/linear_map.h - fixed sparse linear maps along one dimension: resampling, adaptive
+// pooling, padding and their gradients.
 //
 // A map is known when the program is built: for each position of the result, which positions of the
 // operand it reads and with which weights. Its transpose is its gradient. Apply picks the cheapest

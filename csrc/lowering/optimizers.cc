@@ -1,9 +1,9 @@
-// csrc/lowering/optimizers.cc - fused optimizers and gradient scaling, in the order of operations of
-// PyTorch's CPU kernels (ATen/native/cpu/Fused*Kernel.cpp, AmpGradScalerKernels.cpp).
+// csrc/lowering/optimizers.cc - fused optimizers and gradient scaling, in the order of operations
+// of PyTorch's CPU kernels (ATen/native/cpu/Fused*Kernel.cpp, AmpGradScalerKernels.cpp).
 //
 // Results are the mutated lists in schema order: parameters, gradients (changed only when they are
-// unscaled), then the optimizer's states. Coefficients are computed in double on rank-0 values, whatever
-// the parameters' type, because PyTorch computes them on the host in double.
+// unscaled), then the optimizer's states. Coefficients are computed in double on rank-0 values,
+// whatever the parameters' type, because PyTorch computes them on the host in double.
 #include <vector>
 
 #include "csrc/lowering/registry.h"
@@ -20,6 +20,13 @@ Value Coefficient(Emitter& e, int i) {
   const auto kind = e.arg(i).kind;
   if (kind != Arg::Kind::kTensor) return e.Scalar(i, Double(e));
   return e.b().Reshape(e.To(e.In(i), Double(e)), {});
+}
+
+// A tensor list; an empty list in a signature need not say of what.
+std::vector<Value> Tensors(Emitter& e, int i) {
+  const Arg& arg = e.arg(i);
+  if (arg.kind == Arg::Kind::kIntList && arg.ints.empty()) return {};
+  return e.InList(i);
 }
 
 bool IsZero(Emitter& e, int i) {
@@ -72,7 +79,8 @@ class Step {
     return b_.Select(b_.BroadcastTo(pred, dims_), yes, no);
   }
 
-  // New value of state `list` (position among the mutated lists); the old one where the step is skipped.
+  // New value of state `list` (position among the mutated lists); the old one where the step is
+  // skipped.
   void Store(size_t list, const Value& old, const Value& now) {
     const int k = static_cast<int>(list * count_ + k_);
     if (!e_.Wanted(k)) return;
@@ -110,8 +118,8 @@ Value BiasCorrection(Emitter& e, const Value& beta, const Value& step) {
 void Adam(Emitter& e, bool decoupled_decay) {
   enum { kLr = 6, kBeta1, kBeta2, kDecay, kEps, kAmsgrad, kMaximize, kGradScale, kFoundInf };
   Builder& b = e.b();
-  const auto params = e.InList(0), grads = e.InList(1), avgs = e.InList(2), squares = e.InList(3),
-             maxima = e.InList(4), steps = e.InList(5);
+  const auto params = Tensors(e, 0), grads = Tensors(e, 1), avgs = Tensors(e, 2),
+             squares = Tensors(e, 3), maxima = Tensors(e, 4), steps = Tensors(e, 5);
   const size_t n = params.size();
   const bool amsgrad = e.Bool(kAmsgrad), maximize = e.Bool(kMaximize);
   if (!SameSize(e, n, {grads.size(), avgs.size(), squares.size(), steps.size()}) ||
@@ -137,8 +145,8 @@ void Adam(Emitter& e, bool decoupled_decay) {
     // exp_avg.lerp_(grad, 1 - beta1): PyTorch starts from the nearer end.
     const Value old_avg = step.Load(avgs[k]);
     const Value weight = e.To(b.Sub(one, beta1), tape::OpMath(params[k].dtype));
-    const Value from_avg = b.Compare(Cmp::kLt, b.Unary("abs", weight),
-                                     b.Constant(weight.dtype, {}, 0.5));
+    const Value from_avg =
+        b.Compare(Cmp::kLt, b.Unary("abs", weight), b.Constant(weight.dtype, {}, 0.5));
     const Value coefficient =
         b.Select(from_avg, weight, b.Sub(weight, b.Constant(weight.dtype, {}, 1)));
     const Value base = b.Select(b.BroadcastTo(from_avg, g.dims), old_avg, g);
@@ -165,12 +173,23 @@ void FusedAdam(Emitter& e) { Adam(e, false); }
 void FusedAdamW(Emitter& e) { Adam(e, true); }
 
 void FusedSgd(Emitter& e) {
-  enum { kDecay = 3, kMomentum, kLr, kDampening, kNesterov, kMaximize, kFirst, kGradScale, kFoundInf };
+  enum {
+    kDecay = 3,
+    kMomentum,
+    kLr,
+    kDampening,
+    kNesterov,
+    kMaximize,
+    kFirst,
+    kGradScale,
+    kFoundInf
+  };
   Builder& b = e.b();
-  const auto params = e.InList(0), grads = e.InList(1), buffers = e.InList(2);
+  const auto params = Tensors(e, 0), grads = Tensors(e, 1), buffers = Tensors(e, 2);
   const size_t n = params.size();
   const bool has_momentum = !buffers.empty() && !IsZero(e, kMomentum);
-  if (!SameSize(e, n, {grads.size()}) || (has_momentum && !SameSize(e, n, {buffers.size()}))) return;
+  if (!SameSize(e, n, {grads.size()}) || (has_momentum && !SameSize(e, n, {buffers.size()})))
+    return;
   const Value one = b.Constant(Double(e), {}, 1);
   const Value minus_lr = b.Unary("negate", Coefficient(e, kLr));
   Step step(e, n, kGradScale, kFoundInf);
@@ -195,7 +214,8 @@ void FusedSgd(Emitter& e) {
 void FusedAdagrad(Emitter& e) {
   enum { kLr = 4, kLrDecay, kDecay, kEps, kMaximize, kGradScale, kFoundInf };
   Builder& b = e.b();
-  const auto params = e.InList(0), grads = e.InList(1), sums = e.InList(2), steps = e.InList(3);
+  const auto params = Tensors(e, 0), grads = Tensors(e, 1), sums = Tensors(e, 2),
+             steps = Tensors(e, 3);
   const size_t n = params.size();
   if (!SameSize(e, n, {grads.size(), sums.size(), steps.size()})) return;
   const Value one = b.Constant(Double(e), {}, 1);
@@ -220,7 +240,7 @@ void FusedAdagrad(Emitter& e) {
 // (self[], found_inf, inv_scale) -> (self[], found_inf)
 void NonFiniteCheckAndUnscale(Emitter& e) {
   Builder& b = e.b();
-  const auto grads = e.InList(0);
+  const auto grads = Tensors(e, 0);
   const Value inverse = b.Reshape(e.To(e.In(2), DType::kF32), {});
   const Value found_in = e.In(1);
   Value bad = b.Constant(DType::kBool, {}, 0);
@@ -230,34 +250,32 @@ void NonFiniteCheckAndUnscale(Emitter& e) {
     const Value wrong = b.Unary("not", b.Unary("is_finite", x));
     Dims all(g.dims.size());
     for (size_t d = 0; d < all.size(); ++d) all[d] = static_cast<int64_t>(d);
-    const Value any = b.Reduce(wrong, b.Constant(DType::kBool, {}, 0), all,
-                               [](Builder& r, const Value& a, const Value& v) {
-                                 return r.Binary("or", a, v);
-                               });
+    const Value any =
+        b.Reduce(wrong, b.Constant(DType::kBool, {}, 0), all,
+                 [](Builder& r, const Value& a, const Value& v) { return r.Binary("or", a, v); });
     bad = b.Binary("or", bad, any);
     e.Out(static_cast<int>(k), e.To(b.Mul(x, e.ToSized(inverse, x.dtype, x.dims)), g.dtype));
   }
   const Value one = b.Constant(found_in.dtype, found_in.dims, 1);
-  e.Out(static_cast<int>(grads.size()),
-        b.Select(b.BroadcastTo(bad, found_in.dims), one, found_in));
+  e.Out(static_cast<int>(grads.size()), b.Select(b.BroadcastTo(bad, found_in.dims), one, found_in));
 }
 
-// (scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval) -> (scale, tracker)
+// (scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval) -> (scale,
+// tracker)
 void AmpUpdateScale(Emitter& e) {
   Builder& b = e.b();
   const Value scale = e.In(0), tracker = e.In(1);
   const auto flat = [&](const Value& x) { return b.Reshape(x, {}); };
   const Value old = flat(scale), count = flat(tracker);
-  const Value found = b.Compare(Cmp::kNe, flat(e.To(e.In(2), DType::kF32)),
-                                b.Constant(DType::kF32, {}, 0));
+  const Value found =
+      b.Compare(Cmp::kNe, flat(e.To(e.In(2), DType::kF32)), b.Constant(DType::kF32, {}, 0));
   const auto times = [&](int factor) {
     return e.To(b.Mul(e.To(old, Double(e)), e.Scalar(factor, Double(e))), old.dtype);
   };
   const Value next = b.Add(count, b.ConstantInt(count.dtype, {}, 1));
   const Value due = b.Compare(Cmp::kEq, next, e.Scalar(5, count.dtype));
   const Value grown = times(3);
-  const Value raised =
-      b.Select(b.Binary("and", due, b.Unary("is_finite", grown)), grown, old);
+  const Value raised = b.Select(b.Binary("and", due, b.Unary("is_finite", grown)), grown, old);
   const Value zero = b.ConstantInt(count.dtype, {}, 0);
   const Value counted = b.Select(b.Binary("or", found, due), zero, next);
   e.Out(0, b.Reshape(b.Select(found, times(4), raised), scale.dims));

@@ -20,8 +20,7 @@ void ConstantPad(Emitter& e) {
     low[x.dims.size() - 1 - i] = pad[2 * i];
     high[x.dims.size() - 1 - i] = pad[2 * i + 1];
   }
-  const Value value =
-      e.IsNone(2) ? e.b().Constant(x.dtype, {}, 0) : e.Scalar(2, x.dtype);
+  const Value value = e.IsNone(2) ? e.b().Constant(x.dtype, {}, 0) : e.Scalar(2, x.dtype);
   e.Out(0, e.b().Pad(x, value, low, high, Dims(x.dims.size(), 0)));
 }
 
@@ -68,8 +67,8 @@ void PadBackward(Emitter& e) {
 
 DENDRITE_LOWERING("aten.constant_pad_nd.default", ConstantPad);
 
-#define DENDRITE_PAD(name, border, spatial)                             \
-  DENDRITE_LOWERING("aten." name ".default", (Pad<border, spatial>));   \
+#define DENDRITE_PAD(name, border, spatial)                           \
+  DENDRITE_LOWERING("aten." name ".default", (Pad<border, spatial>)); \
   DENDRITE_LOWERING("aten." name "_backward.default", (PadBackward<border, spatial>))
 
 DENDRITE_PAD("reflection_pad1d", Border::kReflect, 1);

@@ -1,8 +1,8 @@
 // csrc/lowering/pooling.cc - max and average pooling, adaptive pooling, and their gradients.
 //
-// A window of up to kMaxUnrolled elements is unrolled: one strided slice per element of the window, which
-// fuses into one vector loop; larger ones use reduce_window. Indices are PyTorch's: flat within a plane,
-// of the first maximum, or of the last NaN, as the scanning CPU kernel leaves them.
+// A window of up to kMaxUnrolled elements is unrolled: one strided slice per element of the window,
+// which fuses into one vector loop; larger ones use reduce_window. Indices are PyTorch's: flat
+// within a plane, of the first maximum, or of the last NaN, as the scanning CPU kernel leaves them.
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -94,7 +94,8 @@ Dims WithLead(size_t lead, const Dims& spatial, int64_t fill) {
   return v;
 }
 
-// i32 of `dims`: sum over spatial dimensions of positions[d][coordinate] * row-major stride of the input.
+// i32 of `dims`: sum over spatial dimensions of positions[d][coordinate] * row-major stride of the
+// input.
 Value FlatPositions(Builder& b, const Window& w, const Dims& dims,
                     const std::vector<std::vector<int64_t>>& positions) {
   const Dims strides = tape::ContiguousStrides(w.in);
@@ -102,8 +103,8 @@ Value FlatPositions(Builder& b, const Window& w, const Dims& dims,
   for (size_t d = 0; d < w.spatial(); ++d) {
     std::vector<int64_t> flat;
     for (int64_t p : positions[d]) flat.push_back(p * strides[d]);
-    const Value term = Along(b, b.ConstantInts(DType::kI32, flat), dims,
-                             static_cast<int64_t>(w.lead + d));
+    const Value term =
+        Along(b, b.ConstantInts(DType::kI32, flat), dims, static_cast<int64_t>(w.lead + d));
     sum = sum.defined() ? b.Add(sum, term) : term;
   }
   return sum;
@@ -209,14 +210,15 @@ Value ScatterPlanes(Emitter& e, const Value& grad, const Value& indices, const D
   Builder::ScatterDims d;
   d.inserted_window_dims = d.scatter_dims_to_operand_dims = {0, 1};
   d.index_vector_dim = 2;
-  const Value sum = b.Scatter(
-      b.Constant(grad.dtype, {planes, plane}, 0), b.Concatenate({row, column}, 2),
-      b.Reshape(grad, {planes, n}), d,
-      [](Builder& r, const Value& x, const Value& y) { return r.Add(x, y); });
+  const Value sum =
+      b.Scatter(b.Constant(grad.dtype, {planes, plane}, 0), b.Concatenate({row, column}, 2),
+                b.Reshape(grad, {planes, n}), d,
+                [](Builder& r, const Value& x, const Value& y) { return r.Add(x, y); });
   return b.Reshape(sum, dims);
 }
 
-// v spread over the input plane: element o of v at position o * stride + offset - padding, zero elsewhere.
+// v spread over the input plane: element o of v at position o * stride + offset - padding, zero
+// elsewhere.
 Value SpreadAt(Builder& b, const Value& v, const Window& w, const Dims& offset) {
   Dims low(v.dims.size(), 0), high(v.dims.size(), 0), interior(v.dims.size(), 0);
   for (size_t d = 0; d < w.spatial(); ++d) {
@@ -276,11 +278,11 @@ Value Divisor(Emitter& e, const Window& w, DType dtype, const Dims& dims, bool i
       const int64_t inside = std::min(end, w.in[d]) - std::max<int64_t>(start, 0);
       counts.push_back(static_cast<double>(include_pad ? end - start : inside));
     }
-    const bool equal = std::all_of(counts.begin(), counts.end(),
-                                   [&](double c) { return c == counts[0]; });
-    const Value term = equal ? b.Constant(dtype, dims, counts[0])
-                             : Along(b, b.ConstantFloats(dtype, counts), dims,
-                                     static_cast<int64_t>(w.lead + d));
+    const bool equal =
+        std::all_of(counts.begin(), counts.end(), [&](double c) { return c == counts[0]; });
+    const Value term =
+        equal ? b.Constant(dtype, dims, counts[0])
+              : Along(b, b.ConstantFloats(dtype, counts), dims, static_cast<int64_t>(w.lead + d));
     product = product.defined() ? b.Mul(product, term) : term;
   }
   return product;
@@ -380,9 +382,9 @@ Value DivideByCounts(Builder& b, const Value& x, const Dims& in, const Dims& out
           static_cast<double>(AdaptiveEnd(o, in[d], out[d]) - AdaptiveStart(o, in[d], out[d])));
     }
     const bool equal = in[d] % out[d] == 0;
-    const Value term = equal ? Like(b, x, counts[0])
-                             : Along(b, b.ConstantFloats(x.dtype, counts), x.dims,
-                                     static_cast<int64_t>(d));
+    const Value term =
+        equal ? Like(b, x, counts[0])
+              : Along(b, b.ConstantFloats(x.dtype, counts), x.dims, static_cast<int64_t>(d));
     product = product.defined() ? b.Mul(product, term) : term;
   }
   return b.Div(x, product);
@@ -444,8 +446,8 @@ void AdaptiveMaxPool2d(Emitter& e) {
   for (int d = 0; d < 2; ++d) {
     for (int64_t o = 0; o < out[lead + d]; ++o) {
       const int64_t in = x.dims[lead + d];
-      most[d] = std::max(most[d], AdaptiveEnd(o, in, out[lead + d]) -
-                                      AdaptiveStart(o, in, out[lead + d]));
+      most[d] = std::max(most[d],
+                         AdaptiveEnd(o, in, out[lead + d]) - AdaptiveStart(o, in, out[lead + d]));
     }
   }
   if (most[0] * most[1] > kMaxUnrolled || h * width > INT32_MAX) {

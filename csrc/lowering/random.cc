@@ -1,8 +1,9 @@
-// csrc/lowering/random.cc - random operators as StableHLO, in the arithmetic that csrc/base/philox.h fixes.
+// csrc/lowering/random.cc - random operators as StableHLO, in the arithmetic that
+// csrc/base/philox.h fixes.
 //
-// Every element computes its own block and selects its words: four times the arithmetic of sharing a
-// block among its elements, but without the branches that a concatenation would put into the fused loop,
-// so it vectorises and fuses with what reads it.
+// Every element computes its own block and selects its words: four times the arithmetic of sharing
+// a block among its elements, but without the branches that a concatenation would put into the
+// fused loop, so it vectorises and fuses with what reads it.
 #include <cstdint>
 #include <limits>
 
@@ -271,9 +272,7 @@ void Random(Emitter& e) {
   const int64_t n = Count(e);
   Draw draw(e, n);
   const Value bits = draw.Wide();
-  const auto bound = [&](int i) {
-    return b.BitcastConvert(e.Scalar(i, DType::kI64), DType::kU64);
-  };
+  const auto bound = [&](int i) { return b.BitcastConvert(e.Scalar(i, DType::kI64), DType::kU64); };
   const Value from = bound(kFirstParameter);
   const Value range = b.Sub(bound(kFirstParameter + 1), from);
   const Value all = b.Compare(Cmp::kEq, range, b.ConstantInt(DType::kU64, {}, 0));
@@ -308,8 +307,8 @@ void NativeDropout(Emitter& e) {
   const Value keep = b.Sub(one, e.Scalar(kFirstParameter, Double(e)));
   const Value none = b.Compare(Cmp::kEq, keep, b.Constant(Double(e), {}, 0));
   const Value scale = b.Select(none, b.Constant(Double(e), {}, 0), b.Div(one, keep));
-  const Value mask = n == 0 ? b.Constant(DType::kBool, in.dims, 0)
-                            : b.Reshape(Chance(e, n, keep), in.dims);
+  const Value mask =
+      n == 0 ? b.Constant(DType::kBool, in.dims, 0) : b.Reshape(Chance(e, n, keep), in.dims);
   // Products, not a select: a dropped infinity is NaN in PyTorch.
   const Value kept = b.Mul(e.To(in, math), e.To(mask, math));
   e.Out(0, e.To(b.Mul(kept, e.ToSized(scale, math, in.dims)), in.dtype));

@@ -1,8 +1,9 @@
 // csrc/lowering/recurrent.cc - the fused LSTM and GRU cells and their gradients.
 //
-// PyTorch has these kernels for accelerators only. Gates lie side by side along the last dimension: i, f, g, o
-// for LSTM, r, z, n for GRU. Workspaces hold what the gradients need, in the layout of PyTorch's kernels:
-// the four activated gates; r, z, n, the old state, and the hidden part of n before the reset gate.
+// PyTorch has these kernels for accelerators only. Gates lie side by side along the last dimension:
+// i, f, g, o for LSTM, r, z, n for GRU. Workspaces hold what the gradients need, in the layout of
+// PyTorch's kernels: the four activated gates; r, z, n, the old state, and the hidden part of n
+// before the reset gate.
 #include <vector>
 
 #include "csrc/lowering/reduce_math.h"
@@ -44,8 +45,7 @@ Value Load(Emitter& e, int i) {
 // (input_gates, hidden_gates, cx, input_bias?, hidden_bias?) -> (hy, cy, workspace)
 void LstmCell(Emitter& e) {
   Builder& b = e.b();
-  const Value gates =
-      WithBias(e, WithBias(e, b.Add(Load(e, 0), Load(e, 1)), 3), 4);
+  const Value gates = WithBias(e, WithBias(e, b.Add(Load(e, 0), Load(e, 1)), 3), 4);
   const Value i = Sigmoid(b, Piece(b, gates, 0, 4)), f = Sigmoid(b, Piece(b, gates, 1, 4)),
               g = Tanh(b, Piece(b, gates, 2, 4)), o = Sigmoid(b, Piece(b, gates, 3, 4));
   const Value cy = b.Add(b.Mul(f, Load(e, 2)), b.Mul(i, g));

@@ -1,6 +1,7 @@
 // csrc/lowering/scatter.cc - gather, and the scatters of element-wise indices.
 //
-// All work on the flattened tensor with row-major positions, so that one index per element suffices.
+// All work on the flattened tensor with row-major positions, so that one index per element
+// suffices.
 #include <string>
 #include <vector>
 
@@ -124,7 +125,8 @@ void ScatterReduce(Emitter& e) {
   e.Out(0, e.b().Reshape(out, e.In(0).dims));
 }
 
-// (self, dim, index, source, reduce, include_self): as scatter_reduce, with one index for a whole row.
+// (self, dim, index, source, reduce, include_self): as scatter_reduce, with one index for a whole
+// row.
 void IndexReduce(Emitter& e) {
   Builder& b = e.b();
   const Value self = AtLeast1d(b, e.In(0));
@@ -135,8 +137,7 @@ void IndexReduce(Emitter& e) {
   if (tape::NumElements(dims) == 0) return e.Out(0, e.In(0));
   const Value flat = FlatIndex(b, Along(b, index, dims, dim), dim, self.dims);
   const Value source = b.Reshape(e.To(e.In(3), self.dtype), dims);
-  const Value out =
-      ScatterReduceFlat(e, self, flat, source, e.String(4), e.Bool(5, true));
+  const Value out = ScatterReduceFlat(e, self, flat, source, e.String(4), e.Bool(5, true));
   e.Out(0, b.Reshape(out, e.In(0).dims));
 }
 

@@ -1,8 +1,8 @@
 // csrc/lowering/shape.cc - operators that only move elements: copies of views, joining, splitting,
 // repeating, rolling, reordering.
 //
-// Where the result's shape says everything (splits, reshapes, expands), it is read from the result's view
-// rather than computed again from the arguments.
+// Where the result's shape says everything (splits, reshapes, expands), it is read from the
+// result's view rather than computed again from the arguments.
 #include <algorithm>
 #include <vector>
 
@@ -206,8 +206,8 @@ void Repeat(Emitter& e) {
   e.Out(0, b.Reshape(b.BroadcastInDim(x, split, map), merged));
 }
 
-// The last three dimensions split into `split`, reordered by `perm` (relative to the first of them), merged
-// to the result's shape.
+// The last three dimensions split into `split`, reordered by `perm` (relative to the first of
+// them), merged to the result's shape.
 void Shuffle(Emitter& e, size_t lead, const Dims& split, const Dims& perm) {
   if (!e.Wanted(0)) return;
   const Value x = e.In(0);
@@ -224,8 +224,7 @@ void PixelShuffle(Emitter& e) {
   const int64_t r = e.Int(1, 1);
   if (x.rank() < 3) return e.Fail(InvalidArgument("pixel_shuffle: rank"));
   const size_t n = x.dims.size();
-  Shuffle(e, n - 3, {x.dims[n - 3] / (r * r), r, r, x.dims[n - 2], x.dims[n - 1]},
-          {0, 3, 1, 4, 2});
+  Shuffle(e, n - 3, {x.dims[n - 3] / (r * r), r, r, x.dims[n - 2], x.dims[n - 1]}, {0, 3, 1, 4, 2});
 }
 
 void PixelUnshuffle(Emitter& e) {

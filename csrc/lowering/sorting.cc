@@ -1,7 +1,7 @@
 // csrc/lowering/sorting.cc - sort, topk, kthvalue, medians, searchsorted and bucketize.
 //
-// One stable sort of (value, position) pairs serves all of them. NaN is the largest value, as in PyTorch:
-// last in ascending order, first in descending order.
+// One stable sort of (value, position) pairs serves all of them. NaN is the largest value, as in
+// PyTorch: last in ascending order, first in descending order.
 #include <string>
 #include <vector>
 
@@ -32,19 +32,19 @@ Sorted SortPairs(Builder& b, const Value& x, int64_t dim, bool descending) {
   const DType index_type = v.dims[s.dim] <= INT32_MAX ? DType::kI32 : DType::kI64;
   const Cmp before = descending ? Cmp::kGt : Cmp::kLt;
   const bool has_nan = tape::IsFloat(v.dtype);
-  const auto sorted = b.Sort(
-      {v, b.Iota(index_type, v.dims, s.dim)}, s.dim, /*stable=*/true,
-      [&](Builder& r, const std::vector<Value>& p) {
-        Value first = r.Compare(before, p[0], p[1]);
-        if (has_nan) {
-          // The side that is NaN alone comes first (descending) or last.
-          const Value nan0 = IsNan(r, p[0]), nan1 = IsNan(r, p[1]);
-          const Value& wins = descending ? nan0 : nan1;
-          const Value& loses = descending ? nan1 : nan0;
-          first = r.Binary("or", first, r.Binary("and", wins, r.Unary("not", loses)));
-        }
-        return std::vector<Value>{first};
-      });
+  const auto sorted =
+      b.Sort({v, b.Iota(index_type, v.dims, s.dim)}, s.dim, /*stable=*/true,
+             [&](Builder& r, const std::vector<Value>& p) {
+               Value first = r.Compare(before, p[0], p[1]);
+               if (has_nan) {
+                 // The side that is NaN alone comes first (descending) or last.
+                 const Value nan0 = IsNan(r, p[0]), nan1 = IsNan(r, p[1]);
+                 const Value& wins = descending ? nan0 : nan1;
+                 const Value& loses = descending ? nan1 : nan0;
+                 first = r.Binary("or", first, r.Binary("and", wins, r.Unary("not", loses)));
+               }
+               return std::vector<Value>{first};
+             });
   s.values = sorted[0];
   s.indices = b.Convert(sorted[1], DType::kI64);
   return s;
@@ -108,8 +108,8 @@ void KthValue(Emitter& e) {
           SliceDim(e.b(), s.indices, s.dim, k - 1, k));
 }
 
-// The lower median's place among `size` sorted elements, `nans` of them NaN (i64, kept dimension). A median
-// that does not ignore NaN is the first NaN where there is one.
+// The lower median's place among `size` sorted elements, `nans` of them NaN (i64, kept dimension).
+// A median that does not ignore NaN is the first NaN where there is one.
 Value MedianPlace(Builder& b, const Value& nans, int64_t size, bool ignore_nan) {
   const auto constant = [&](int64_t v) { return b.ConstantInt(DType::kI64, nans.dims, v); };
   const Value zero = constant(0);
@@ -151,8 +151,8 @@ void Median(Emitter& e) {
   MedianAlong(e, e.b().Reshape(x, {tape::NumElements(x.dims)}), 0, kIgnoreNan);
 }
 
-// For each x: how many elements of its row of the sorted sequence come before it. `row` gives, per element
-// of x, where its row begins in the flattened sequence.
+// For each x: how many elements of its row of the sorted sequence come before it. `row` gives, per
+// element of x, where its row begins in the flattened sequence.
 Value SearchRows(Builder& b, const Value& sequence, const Value& x, const Value& row, int64_t size,
                  bool right) {
   const Dims& dims = x.dims;

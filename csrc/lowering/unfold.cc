@@ -51,8 +51,8 @@ bool ReadPlane(Emitter& e, int first, const Dims& in, Plane* p) {
   }
   for (int d = 0; d < 2; ++d) {
     p->in[d] = in[d];
-    p->out[d] = (in[d] + 2 * p->padding[d] - p->dilation[d] * (p->kernel[d] - 1) - 1) /
-                    p->stride[d] + 1;
+    p->out[d] =
+        (in[d] + 2 * p->padding[d] - p->dilation[d] * (p->kernel[d] - 1) - 1) / p->stride[d] + 1;
   }
   if (p->kernel[0] * p->kernel[1] > kMaxWindow) {
     e.Fail(Unimplemented(e.sig().op + " with a large window"));

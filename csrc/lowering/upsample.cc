@@ -1,9 +1,9 @@
-// csrc/lowering/upsample.cc - resampling: nearest, exact nearest, linear in one to three dimensions,
-// bicubic, and their gradients.
+// csrc/lowering/upsample.cc - resampling: nearest, exact nearest, linear in one to three
+// dimensions, bicubic, and their gradients.
 //
-// Every one is a linear map applied dimension by dimension; its gradient is the transposed map. Source
-// positions and weights follow ATen/native/UpSample.h, in float for all types but double, since the
-// rounding of a position decides which element is read.
+// Every one is a linear map applied dimension by dimension; its gradient is the transposed map.
+// Source positions and weights follow ATen/native/UpSample.h, in float for all types but double,
+// since the rounding of a position decides which element is read.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -25,7 +25,8 @@ struct Axis {
 // Distance of two results' sources. Nearest kinds never align corners.
 template <typename T>
 T SourceStep(const Axis& a) {
-  if (a.align_corners) return a.out > 1 ? static_cast<T>(a.in - 1) / static_cast<T>(a.out - 1) : T(0);
+  if (a.align_corners)
+    return a.out > 1 ? static_cast<T>(a.in - 1) / static_cast<T>(a.out - 1) : T(0);
   if (a.scale > 0) return static_cast<T>(1.0 / a.scale);
   return static_cast<T>(a.in) / static_cast<T>(a.out);
 }
@@ -100,7 +101,8 @@ LinearMap CubicInterpolation(const Axis& a) {
     const T position = SourcePosition<T>(a, o, true);
     const int64_t base = std::min(static_cast<int64_t>(std::floor(position)), a.in - 1);
     const T t = std::min(std::max(position - static_cast<T>(base), T(0)), T(1));
-    const T weights[4] = {CubicFar(t + T(1)), CubicNear(t), CubicNear(T(1) - t), CubicFar(T(2) - t)};
+    const T weights[4] = {CubicFar(t + T(1)), CubicNear(t), CubicNear(T(1) - t),
+                          CubicFar(T(2) - t)};
     std::vector<LinearMap::Term> row;
     for (int64_t k = 0; k < 4; ++k) {
       AddTerm(&row, std::clamp<int64_t>(base + k - 1, 0, a.in - 1), weights[k]);
@@ -165,8 +167,8 @@ void UpsampleBackward(Emitter& e) {
   if (e.Wanted(0)) Resample(e, kKind, kSpatial, e.Ints(2), e.Ints(1), 3, true);
 }
 
-#define DENDRITE_UPSAMPLE(name, kind, spatial)                             \
-  DENDRITE_LOWERING("aten." name ".default", (Upsample<kind, spatial>));   \
+#define DENDRITE_UPSAMPLE(name, kind, spatial)                           \
+  DENDRITE_LOWERING("aten." name ".default", (Upsample<kind, spatial>)); \
   DENDRITE_LOWERING("aten." name "_backward.default", (UpsampleBackward<kind, spatial>))
 
 DENDRITE_UPSAMPLE("upsample_nearest1d", Kind::kNearest, 1);

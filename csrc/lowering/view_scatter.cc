@@ -27,7 +27,8 @@ Value Update(Builder& b, const Value& x, const Value& update, int64_t dim, const
   return b.DynamicUpdateSlice(x, update, starts);
 }
 
-// Argument i as a start in a dimension of `size` elements: a constant, or a lifted number wrapped here.
+// Argument i as a start in a dimension of `size` elements: a constant, or a lifted number wrapped
+// here.
 Value Start(Emitter& e, int i, int64_t size) {
   Builder& b = e.b();
   if (!IsLifted(e, i)) return b.ConstantInt(DType::kI64, {}, ClampBound(e.Int(i, 0), size));
@@ -94,8 +95,7 @@ void SliceScatter(Emitter& e) {
   const int64_t start = ClampBound(e.Int(3, 0), size);
   const Value spread = SpreadDim(b, src, Zeros(b, src, {}), dim, start, step, size);
   const Value yes = b.ConstantInt(DType::kBool, {src.dims[dim]}, 1);
-  const Value mask =
-      SpreadDim(b, yes, b.ConstantInt(DType::kBool, {}, 0), 0, start, step, size);
+  const Value mask = SpreadDim(b, yes, b.ConstantInt(DType::kBool, {}, 0), 0, start, step, size);
   e.Out(0, b.Select(Along(b, mask, self.dims, dim), spread, self));
 }
 
@@ -130,8 +130,8 @@ Diagonal MakeDiagonal(Emitter& e, const Dims& sizes, int offset_arg, int64_t dim
 // The diagonal's values ([..., length], other dimensions in order) at their rows, in every column.
 Value SpreadDiagonal(Builder& b, const Value& v, const Diagonal& d, const Dims& sizes) {
   const int64_t last = v.rank() - 1;
-  const Value rows = SpreadDim(b, v, Zeros(b, v, {}), last, std::max<int64_t>(-d.offset, 0), 1,
-                               sizes[d.dim1]);
+  const Value rows =
+      SpreadDim(b, v, Zeros(b, v, {}), last, std::max<int64_t>(-d.offset, 0), 1, sizes[d.dim1]);
   Dims map;
   for (int64_t i = 0; i < static_cast<int64_t>(sizes.size()); ++i) {
     if (i != d.dim1 && i != d.dim2) map.push_back(i);
