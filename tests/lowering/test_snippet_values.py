@@ -61,7 +61,7 @@ def random_view(t, rng):
         return t.unfold(d, 2, 1)
     if kind == "narrow_last":
         return t.narrow(-1, t.shape[-1] // 2, t.shape[-1] - t.shape[-1] // 2)
-    if kind == "as_strided" and t.is_contiguous() and t.numel() >= 7:
+    if kind == "as_strided" and t.is_contiguous() and t.numel() >= 8:
         return t.as_strided((2, 3), (3, 2), t.storage_offset())
     return t
 
@@ -75,7 +75,7 @@ def overlaps(t):
 
 
 @pytest.mark.parametrize("host_visible", [True, False], ids=["host_visible", "opaque"])
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(60))
 def test_random_program(seed, host_visible):
     rng = random.Random(seed)
     torch.manual_seed(seed)
