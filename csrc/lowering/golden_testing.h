@@ -35,9 +35,7 @@ class SignatureMaker {
     Add(Arg::Kind::kTensorList).ints = std::move(at);
     return *this;
   }
-  SignatureMaker& String(std::string v) {
-    return Add(Arg::Kind::kString).s = std::move(v), *this;
-  }
+  SignatureMaker& String(std::string v) { return Add(Arg::Kind::kString).s = std::move(v), *this; }
   SignatureMaker& None() { return Add(Arg::Kind::kNone), *this; }
   SignatureMaker& Int(int64_t v) { return Add(Arg::Kind::kInt).i = v, *this; }
   SignatureMaker& Bool(bool v) { return Add(Arg::Kind::kBool).i = v, *this; }

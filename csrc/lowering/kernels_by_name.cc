@@ -51,7 +51,8 @@ Value MatMul(Emitter& e, MatOperand a, MatOperand b) {
 
   a.v = e.To(a.v, acc);
   b.v = e.To(b.v, acc);
-  if (e.traits().kernels_by_name && acc == DType::kF32 && tape::NumElements(out_dims) * k >= kMinWork) {
+  if (e.traits().kernels_by_name && acc == DType::kF32 &&
+      tape::NumElements(out_dims) * k >= kMinWork) {
     const std::string config =
         "{trans_a = " + FlagText(a.trans) + ", trans_b = " + FlagText(b.trans) + "}";
     std::vector<Value> out =

@@ -100,15 +100,15 @@ void ScanOp(Emitter& e, Value x, DType stored, double init,
 Value AddStep(Builder& b, const Value& p, const Value& q) { return b.Add(p, q); }
 Value MulStep(Builder& b, const Value& p, const Value& q) { return b.Mul(p, q); }
 
-// log(exp(p) + exp(q)); equal infinities stay what they are. Spelled with selects: minimum and maximum
-// may drop NaN.
+// log(exp(p) + exp(q)); equal infinities stay what they are. Spelled with selects: minimum and
+// maximum may drop NaN.
 Value LogAddStep(Builder& b, const Value& p, const Value& q) {
   const Value less = b.Compare(Cmp::kLt, p, q);
   const Value low = b.Select(less, p, q), high = b.Select(less, q, p);
   Value sum = b.Unary("log_plus_one", b.Unary("exponential", b.Sub(low, high)));
   Value usual = b.Add(sum, high);
-  Value same = b.Binary("and", b.Compare(Cmp::kEq, low, high),
-                        b.Unary("not", b.Unary("is_finite", low)));
+  Value same =
+      b.Binary("and", b.Compare(Cmp::kEq, low, high), b.Unary("not", b.Unary("is_finite", low)));
   return b.Select(same, q, usual);
 }
 
