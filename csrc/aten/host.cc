@@ -1,0 +1,153 @@
+#include "csrc/aten/host.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <cstring>
+
+#include "csrc/device/error.h"
+#include "csrc/device/storage.h"
+
+namespace dendrite::aten {
+namespace {
+
+using device::BlockOf;
+using device::Runtime;
+
+at::Tensor StridedOver(void* data, size_t nbytes, const at::Tensor& like, c10::DataPtr owner) {
+  (void)data;
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), nbytes,
+                                                       std::move(owner), nullptr, false);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), like.dtype());
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
+                                                      like.storage_offset());
+  if (like.is_conj()) tensor._set_conj(true);
+  if (like.is_neg()) tensor._set_neg(true);
+  return tensor;
+}
+
+// True if nothing recorded or dispatched since it was made knows the block.
+bool IsFresh(const engine::Block* block) { return block->tape_epoch == 0; }
+
+pjrt::Buffer UploadOrThrow(engine::Block* block, const void* data, tape::DType dtype) {
+  const int64_t count = static_cast<int64_t>(block->nbytes) / tape::ItemSize(dtype);
+  return device::ValueOrThrow(Runtime::Get().client()->FromHost(
+      data, pjrt::ElementTypeFromDType(static_cast<uint8_t>(dtype)), {count},
+      pjrt::HostBuffer::kCopy));
+}
+
+tape::DType FormOf(engine::Block* block, const at::Tensor& t) {
+  if (block->form_dtype == tape::DType::kUndefined) {
+    const tape::DType dtype = device::ToDType(t.scalar_type());
+    const bool divides = dtype != tape::DType::kUndefined &&
+                         static_cast<int64_t>(block->nbytes) % tape::ItemSize(dtype) == 0;
+    block->form_dtype = divides ? dtype : tape::DType::kU8;
+  }
+  return block->form_dtype;
+}
+
+}  // namespace
+
+at::Tensor HostView(const at::Tensor& t) {
+  engine::Block* block = BlockOf(t);
+  engine::Stream& stream = Runtime::Get().stream(t.device().index());
+  if (Runtime::Get().host_visible()) {
+    device::ThrowIfError(stream.WaitForBlock(block));
+    auto* keep = new c10::Storage(t.storage());
+    return StridedOver(block->data, block->nbytes, t,
+                       c10::DataPtr(
+                           block->data, keep, [](void* k) { delete static_cast<c10::Storage*>(k); },
+                           c10::Device(c10::kCPU)));
+  }
+  c10::DataPtr bytes = c10::GetDefaultCPUAllocator()->allocate(block->nbytes + 64);
+  device::ThrowIfError(stream.ReadBlock(block, bytes.get()));
+  return StridedOver(bytes.get(), block->nbytes, t, std::move(bytes));
+}
+
+void CommitHostView(const at::Tensor& t, const at::Tensor& host) {
+  if (Runtime::Get().host_visible()) return;
+  engine::Block* block = BlockOf(t);
+  if (block->nbytes == 0) return;
+  auto buffer =
+      std::make_shared<pjrt::Buffer>(UploadOrThrow(block, host.storage().data(), FormOf(block, t)));
+  block->initialized = true;
+  device::ThrowIfError(Runtime::Get()
+                           .stream(t.device().index())
+                           .RunOnHost(
+                               [block, buffer] {
+                                 block->buffer = std::move(*buffer);
+                                 block->poison = nullptr;
+                                 return Status();
+                               },
+                               {block}, /*wait=*/false));
+}
+
+void CopyFromHost(const at::Tensor& dst, const at::Tensor& src) {
+  if (dst.numel() == 0) return;
+  at::AutoDispatchBelowADInplaceOrView below;
+  engine::Block* block = BlockOf(dst);
+  engine::Stream& stream = Runtime::Get().stream(dst.device().index());
+  if (!Runtime::Get().host_visible()) {
+    const bool whole = dst.is_non_overlapping_and_dense() && dst.storage_offset() == 0 &&
+                       static_cast<size_t>(dst.numel() * dst.element_size()) == block->nbytes &&
+                       !dst.is_conj() && !dst.is_neg();
+    if (!whole) {
+      at::Tensor staged =
+          at::empty_strided(dst.sizes(), c10::contiguous_strides(dst.sizes()), dst.options());
+      CopyFromHost(staged, src);
+      dst.copy_(staged);
+      return;
+    }
+    at::Tensor values =
+        at::empty_strided(dst.sizes(), dst.strides(), dst.options().device(c10::kCPU));
+    values.copy_(src);
+    auto buffer =
+        std::make_shared<pjrt::Buffer>(UploadOrThrow(block, values.data_ptr(), FormOf(block, dst)));
+    block->initialized = true;
+    if (IsFresh(block)) {
+      block->buffer = std::move(*buffer);
+      return;
+    }
+    device::ThrowIfError(stream.RunOnHost(
+        [block, buffer] {
+          block->buffer = std::move(*buffer);
+          block->poison = nullptr;
+          return Status();
+        },
+        {block}, /*wait=*/false));
+    return;
+  }
+  block->initialized = true;
+  if (IsFresh(block)) {
+    // Nobody knows this storage yet; its memory may still be in use by work that was dispatched
+    // before it was freed.
+    stream.WaitForSequence(block->last_use.load());
+    StridedOver(block->data, block->nbytes, dst, c10::DataPtr(block->data, c10::Device(c10::kCPU)))
+        .copy_(src);
+    return;
+  }
+  at::Tensor values = at::empty_strided(dst.sizes(), c10::contiguous_strides(dst.sizes()),
+                                        dst.options().device(c10::kCPU));
+  values.copy_(src);
+  at::Tensor target = StridedOver(block->data, block->nbytes, dst,
+                                  c10::DataPtr(block->data, c10::Device(c10::kCPU)));
+  device::ThrowIfError(stream.RunOnHost(
+      [target, values]() mutable -> Status {
+        at::AutoDispatchBelowADInplaceOrView guard;
+        target.copy_(values);
+        return {};
+      },
+      {block}, /*wait=*/false));
+}
+
+at::Tensor ToDevice(const at::Tensor& host, int device) {
+  if (!host.defined()) return host;
+  at::Tensor result =
+      device::EmptyStrided(host.sizes(), host.strides(), host.scalar_type(), device);
+  CopyFromHost(result, host);
+  return result;
+}
+
+}  // namespace dendrite::aten

@@ -1,0 +1,23 @@
+// csrc/aten/op_tables.h - facts about operators that schemas do not tell.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dendrite::aten {
+
+// `base` is the name without namespace, overload and trailing underscore ("add", "_foreach_add").
+
+// A number that training programs change from step to step and whose value decides nothing about
+// shapes, dtypes or which formula is used.
+bool IsLifted(std::string_view base, std::string_view argument);
+// In-place operators that do not read what they overwrite.
+bool IsWriteOnly(std::string_view name);
+// Operators without derivative formula problems that are wanted whole although PyTorch would
+// decompose them.
+bool IsWantedWhole(std::string_view base);
+// Operators that must not be captured: native kernels of ours own them, or PyTorch's composite is
+// right.
+bool IsNative(const std::string& name);
+
+}  // namespace dendrite::aten

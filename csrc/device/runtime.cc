@@ -1,0 +1,175 @@
+#include "csrc/device/runtime.h"
+
+#include <c10/util/Exception.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "csrc/base/config.h"
+#include "csrc/device/error.h"
+
+namespace dendrite::device {
+namespace {
+
+std::mutex g_mu;
+Paths g_paths;  // guarded by g_mu until started
+engine::Interpreter* g_interpreter = nullptr;
+void (*g_destroy_host_storage)(void*) = nullptr;
+tape::SourceSite (*g_site)(int32_t) = nullptr;
+std::atomic<Runtime*> g_runtime{nullptr};
+std::atomic<bool> g_shut_down{false};
+std::atomic<pid_t> g_pid{0};
+std::atomic<int> g_default_mode{-1};  // -1: DENDRITE_MODE not read yet
+thread_local int t_device = 0;
+thread_local int t_mode = -1;
+
+void Warn(const std::string& message) { TORCH_WARN(message); }
+
+int FromEnvironment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+}  // namespace
+
+void Runtime::SetPaths(Paths paths) {
+  std::lock_guard lock(g_mu);
+  g_paths = std::move(paths);
+}
+
+void Runtime::SetInterpreter(engine::Interpreter* interpreter, void (*destroy)(void*)) {
+  g_interpreter = interpreter;
+  g_destroy_host_storage = destroy;
+}
+
+void Runtime::SetSiteFunction(tape::SourceSite (*site)(int32_t)) { g_site = site; }
+
+int Runtime::DeviceCount() {
+  for (const char* name : {"DENDRITE_DEVICES", "LOCAL_WORLD_SIZE"}) {
+    const int n = FromEnvironment(name);
+    if (n > 0 && n <= 64) return n;
+  }
+  return 1;
+}
+
+bool Runtime::Started() { return g_runtime.load(std::memory_order_acquire) != nullptr; }
+
+Runtime& Runtime::Get() {
+  Runtime* runtime = g_runtime.load(std::memory_order_acquire);
+  if (runtime != nullptr) {
+    TORCH_CHECK(g_pid.load(std::memory_order_relaxed) == getpid(),
+                "Cannot re-initialize the neuron device in a forked subprocess. To use it with "
+                "multiprocessing, use the 'spawn' start method.");
+    return *runtime;
+  }
+  TORCH_CHECK(!g_shut_down.load(), "the neuron device was shut down: the process is exiting");
+  std::lock_guard lock(g_mu);
+  if (g_runtime.load() == nullptr) {
+    std::unique_ptr<Runtime> started(new Runtime);
+    started->Start();
+    g_pid = getpid();
+    g_runtime.store(started.release(), std::memory_order_release);
+  }
+  return *g_runtime.load();
+}
+
+void Runtime::Start() {
+  ThrowIfError(CheckConfig());
+  const auto choice = ValueOrThrow(pjrt::ChooseTarget(g_paths.plugins));
+  const int tier = ValueOrThrow(GetChoice(Knob::kTier));
+  const int devices = DeviceCount();
+  target_ = ValueOrThrow(pjrt::OpenTarget(choice));
+
+  engine::StreamOptions options;
+  options.host_visible = target_.traits.host_visible;
+  options.tier = static_cast<engine::TierPolicy>(tier);
+  options.traits.has_f64 = target_.traits.has_f64;
+  options.traits.kernels_by_name =
+      target_.traits.kernels_by_name && ValueOrThrow(GetBool(Knob::kKernelsByName));
+  options.cuts.max_ops = ValueOrThrow(GetInt(Knob::kSnippetOps));
+  options.cuts.max_bytes = ValueOrThrow(GetInt(Knob::kSnippetBytes));
+  options.client = target_.client;
+  options.interpreter = g_interpreter;
+  options.destroy_host_storage = g_destroy_host_storage;
+  options.counters = &counters_;
+  options.trace = &trace_;
+  options.site = g_site;
+  options.warn = &Warn;
+
+  // Tier 0 alone never compiles on a host-visible target.
+  if (!(options.host_visible && options.tier == engine::TierPolicy::kZero)) {
+    compiler::CompileServiceOptions service;
+    service.client = target_.client;
+    service.worker_path = g_paths.worker;
+    const int64_t workers = ValueOrThrow(GetInt(Knob::kCompileWorkers));
+    service.num_workers =
+        workers >= 0 ? static_cast<int>(workers)
+                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
+    service.cache_dir = ValueOrThrow(GetString(Knob::kCacheDir));
+    service.target_name = target_.traits.name;
+    service.compile_options = target_.traits.compile_options;
+    compiler_ = ValueOrThrow(compiler::CompileService::Create(std::move(service)));
+  }
+  options.compiler = compiler_.get();
+  for (int i = 0; i < devices; ++i) {
+    PerDevice device;
+    device.stream = std::make_unique<engine::Stream>(options);
+    engine::Allocator::Options memory;
+    memory.host_visible = options.host_visible;
+    memory.destroy_host_storage = g_destroy_host_storage;
+    memory.completed = &device.stream->completed();
+    device.allocator = std::make_unique<engine::Allocator>(memory);
+    devices_.push_back(std::move(device));
+  }
+}
+
+void Runtime::Shutdown() {
+  Runtime* runtime = g_runtime.load();
+  if (runtime == nullptr || g_shut_down.exchange(true) || g_pid != getpid()) return;
+  for (auto& device : runtime->devices_) {
+    const Status status = device.stream->Synchronize();
+    if (!status.ok()) {
+      std::fprintf(stderr, "neuron: an error that nobody read before exit: %s\n",
+                   status.message().c_str());
+    }
+  }
+  runtime->compiler_.reset();
+  // Tensors may outlive this call (they are freed when Python's modules are): the runtime's memory
+  // stays.
+}
+
+PerDevice& Runtime::device(int index) {
+  TORCH_CHECK(
+      index >= 0 && index < static_cast<int>(devices_.size()),
+      "invalid device index neuron:", index, ": there ",
+      devices_.size() == 1 ? "is 1 device" : "are " + std::to_string(devices_.size()) + " devices");
+  return devices_[static_cast<size_t>(index)];
+}
+
+int CurrentDevice() { return t_device; }
+void SetCurrentDevice(int index) {
+  TORCH_CHECK(index >= 0 && index < Runtime::DeviceCount(), "invalid device index neuron:", index,
+              ": there are ", Runtime::DeviceCount(), " devices");
+  t_device = index;
+}
+
+engine::Mode DefaultMode() {
+  int mode = g_default_mode.load(std::memory_order_relaxed);
+  if (mode < 0) {
+    mode = ValueOrThrow(GetChoice(Knob::kMode));
+    g_default_mode = mode;
+  }
+  return static_cast<engine::Mode>(mode);
+}
+void SetDefaultMode(engine::Mode mode) { g_default_mode = static_cast<int>(mode); }
+int ThreadMode() { return t_mode; }
+void SetThreadMode(int mode) { t_mode = mode; }
+engine::Mode CurrentMode() {
+  return t_mode >= 0 ? static_cast<engine::Mode>(t_mode) : DefaultMode();
+}
+
+}  // namespace dendrite::device

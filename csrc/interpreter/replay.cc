@@ -1,0 +1,176 @@
+#include "csrc/interpreter/replay.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/copy.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/Exception.h>
+
+#include "csrc/device/storage.h"
+
+namespace dendrite::interpreter {
+namespace {
+
+using c10::IValue;
+
+c10::Scalar ToScalar(const tape::Lifted& value, const IValue& like) {
+  if (like.isDouble()) return value.d;
+  if (like.isBool()) return value.i != 0;
+  if (like.isComplexDouble()) return c10::complex<double>(value.d, value.im);
+  return value.i;
+}
+
+IValue ToIValue(const tape::Lifted& value, const IValue& like) {
+  if (like.isDouble()) return value.d;
+  if (like.isBool()) return value.i != 0;
+  if (like.isComplexDouble()) return c10::complex<double>(value.d, value.im);
+  return value.i;
+}
+
+at::Tensor LiftedTensor(const tape::OperandType& operand, const tape::Lifted& value) {
+  const auto dtype = device::ToScalarType(operand.view.dtype);
+  c10::Scalar scalar;
+  if (tape::IsComplex(operand.view.dtype)) {
+    scalar = c10::complex<double>(value.d, value.im);
+  } else if (tape::IsFloat(operand.view.dtype)) {
+    scalar = value.d;
+  } else if (operand.view.dtype == tape::DType::kBool) {
+    scalar = value.i != 0;
+  } else {
+    scalar = value.i;
+  }
+  at::Tensor tensor = at::scalar_tensor(scalar, at::TensorOptions(dtype));
+  if (operand.is_wrapped_number) tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+class Call {
+ public:
+  Call(const engine::Op& op, const engine::Slot* slots, const tape::Lifted* lifted)
+      : op_(op), slots_(slots), lifted_(lifted) {}
+
+  at::Tensor Operand(int32_t index) const {
+    if (index < 0) return {};
+    const tape::OperandType& operand = op_.sig.operands[static_cast<size_t>(index)];
+    if (operand.lifted_slot >= 0) return LiftedTensor(operand, lifted_[operand.lifted_slot]);
+    const engine::Slot& slot = slots_[index];
+    return HostTensor(operand.view, slot.block, slot.offset, operand.is_wrapped_number);
+  }
+
+  IValue Argument(const ReplayArg& arg) const {
+    switch (arg.kind) {
+      case ReplayArg::Kind::kConstant:
+        return arg.constant;
+      case ReplayArg::Kind::kTensor:
+        return Operand(arg.operands[0]);
+      case ReplayArg::Kind::kTensorList: {
+        c10::List<at::Tensor> list;
+        list.reserve(arg.operands.size());
+        for (int32_t operand : arg.operands) list.push_back(Operand(operand));
+        return list;
+      }
+      case ReplayArg::Kind::kOptionalTensorList: {
+        c10::List<std::optional<at::Tensor>> list;
+        list.reserve(arg.operands.size());
+        for (int32_t operand : arg.operands) {
+          list.push_back(operand < 0 ? std::optional<at::Tensor>() : Operand(operand));
+        }
+        return list;
+      }
+      case ReplayArg::Kind::kLiftedScalar:
+        return ToIValue(lifted_[arg.lifted], arg.constant);
+      case ReplayArg::Kind::kLiftedList: {
+        c10::List<IValue> list(c10::NumberType::get());
+        for (int32_t slot : arg.lifted_slots)
+          list.push_back(IValue(ToScalar(lifted_[slot], arg.constant)));
+        return list;
+      }
+    }
+    return {};
+  }
+
+ private:
+  const engine::Op& op_;
+  const engine::Slot* slots_;
+  const tape::Lifted* lifted_;
+};
+
+void AppendTensors(const IValue& value, std::vector<at::Tensor>* out) {
+  if (value.isTensor()) {
+    out->push_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& t : value.toTensorVector()) out->push_back(t);
+  }
+}
+
+class CpuInterpreter final : public engine::Interpreter {
+ public:
+  Status Run(const engine::Op& op, const engine::Slot* slots, const tape::Lifted* lifted) override {
+    // Plain CPU dispatch: no autograd, no version counters. Entered once per thread.
+    thread_local c10::InferenceMode inference(true);
+    thread_local at::AutoDispatchBelowADInplaceOrView below;
+    try {
+      const auto& replay = *static_cast<const Replay*>(op.replay);
+      const Call call(op, slots, lifted);
+      torch::jit::Stack stack;
+      stack.reserve(replay.args.size());
+      for (const ReplayArg& arg : replay.args) stack.push_back(call.Argument(arg));
+      replay.op.callBoxed(&stack);
+      if (!replay.copies.empty()) {
+        std::vector<at::Tensor> results;
+        for (const IValue& value : stack) AppendTensors(value, &results);
+        for (const auto& [result, operand] : replay.copies) {
+          if (static_cast<size_t>(result) >= results.size() ||
+              !results[static_cast<size_t>(result)].defined())
+            continue;
+          call.Operand(operand).copy_(results[static_cast<size_t>(result)]);
+        }
+      }
+      return {};
+    } catch (const c10::IndexError& e) {
+      return OutOfRange(e.what_without_backtrace());
+    } catch (const c10::NotImplementedError& e) {
+      return Unimplemented(e.what_without_backtrace());
+    } catch (const c10::Error& e) {
+      return Status(Code::kUnknown, e.what_without_backtrace());
+    } catch (const std::bad_alloc&) {
+      return Status(Code::kResourceExhausted, "out of memory");
+    } catch (const std::exception& e) {
+      return Status(Code::kUnknown, e.what());
+    }
+  }
+};
+
+using StorageRef = c10::intrusive_ptr<c10::StorageImpl>;
+
+}  // namespace
+
+engine::Interpreter* GetInterpreter() {
+  static CpuInterpreter interpreter;
+  return &interpreter;
+}
+
+void DestroyHostStorage(void* storage) { delete static_cast<StorageRef*>(storage); }
+
+at::Tensor HostTensor(const tape::View& view, engine::Block* block, int64_t offset,
+                      bool wrapped_number) {
+  if (block->host_storage == nullptr) {
+    block->host_storage = new StorageRef(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), block->nbytes,
+        c10::DataPtr(block->host_data, c10::Device(c10::kCPU)), /*allocator=*/nullptr,
+        /*resizable=*/false));
+  }
+  const StorageRef& storage = *static_cast<StorageRef*>(block->host_storage);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(device::ToScalarType(view.dtype)));
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(view.sizes, view.strides, offset);
+  if (view.conj) impl->_set_conj(true);
+  if (view.neg) impl->_set_neg(true);
+  if (wrapped_number) impl->set_wrapped_number(true);
+  return tensor;
+}
+
+}  // namespace dendrite::interpreter

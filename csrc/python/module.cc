@@ -1,0 +1,200 @@
+// The extension module torch_dendrite._C: what the thin Python package calls.
+#include <torch/extension.h>
+
+#include "csrc/aten/capture.h"
+#include "csrc/aten/registration.h"
+#include "csrc/base/config.h"
+#include "csrc/device/error.h"
+#include "csrc/device/generator.h"
+#include "csrc/device/hooks.h"
+#include "csrc/device/runtime.h"
+#include "csrc/device/storage.h"
+#include "csrc/interpreter/replay.h"
+#include "csrc/lowering/registry.h"
+#include "csrc/python/site.h"
+
+namespace dendrite::python {
+namespace {
+
+namespace py = pybind11;
+using device::Runtime;
+using NoGil = py::call_guard<py::gil_scoped_release>;
+
+engine::Stream& StreamOf(int index) {
+  return Runtime::Get().stream(index < 0 ? device::CurrentDevice() : index);
+}
+
+py::dict Stats() {
+  py::dict out;
+  py::dict tiers, hits, fallbacks;
+  if (!Runtime::Started()) Runtime::Get();
+  Runtime& runtime = Runtime::Get();
+  engine::Counters& c = runtime.counters();
+  for (int tier = 0; tier < engine::kMaxTier; ++tier) {
+    const int64_t n = c.ops_by_tier[static_cast<size_t>(tier)].load();
+    if (n > 0 || tier < 2) tiers[py::int_(tier)] = n;
+  }
+  tiers["host"] = c.ops_host.load();
+  compiler::CompileStats compile;
+  if (runtime.compiler() != nullptr) compile = runtime.compiler()->stats();
+  for (const auto& [name, n] : c.fallback_ops()) fallbacks[py::str(name)] = n;
+  hits["memory"] = compile.hits_memory;
+  hits["disk"] = compile.hits_disk;
+  hits["job"] = compile.hits_job;
+  hits["shared"] = compile.hits_shared;
+  out["ops_captured"] = c.ops_captured.load();
+  out["ops_by_tier"] = tiers;
+  out["snippets_launched"] = c.snippets_launched.load();
+  out["compiles"] = compile.compiles;
+  out["compile_seconds"] = compile.compile_seconds;
+  out["compile_wait_seconds"] = static_cast<double>(c.compile_wait_ns.load()) * 1e-9;
+  out["cache_hits"] = hits;
+  out["cache_misses"] = compile.misses;
+  out["fallback_ops"] = fallbacks;
+  out["compiles_pending"] = compile.queued + compile.running;
+  out["compile_failures"] = compile.failures;
+  out["cache_corrupt_entries"] = compile.corrupt_entries;
+  out["workers_started"] = compile.workers_started;
+  out["launch_errors"] = c.launch_errors.load();
+  return out;
+}
+
+void ResetStats() {
+  Runtime& runtime = Runtime::Get();
+  runtime.counters().Reset();
+  if (runtime.compiler() != nullptr) runtime.compiler()->ResetStats();
+}
+
+py::dict MemoryStatsOf(int index) {
+  const engine::MemoryStats m =
+      Runtime::Get().device(index < 0 ? device::CurrentDevice() : index).allocator->stats();
+  py::dict out;
+  out["allocated_bytes.all.current"] = m.allocated;
+  out["allocated_bytes.all.peak"] = m.peak_allocated;
+  out["reserved_bytes.all.current"] = m.reserved;
+  out["reserved_bytes.all.peak"] = m.peak_reserved;
+  out["allocation.all.allocated"] = m.allocations;
+  out["allocation.all.freed"] = m.frees;
+  return out;
+}
+
+py::list TraceStop() {
+  Runtime& runtime = Runtime::Get();
+  py::list out;
+  const auto add = [&out](const engine::TraceEvent& e) {
+    py::dict d;
+    d["lane"] = e.lane;
+    d["name"] = e.name;
+    d["begin"] = e.begin;
+    d["end"] = e.end;
+    d["site"] = e.site;
+    d["tier"] = e.tier;
+    out.append(d);
+  };
+  for (const auto& e : runtime.trace().Stop()) add(e);
+  if (runtime.compiler() != nullptr) {
+    for (const auto& e : runtime.compiler()->TakeEvents()) {
+      add({"compile-" + std::to_string(e.worker), e.label, e.begin, e.end, e.label, 1});
+    }
+  }
+  return out;
+}
+
+py::dict Info() {
+  Runtime& runtime = Runtime::Get();
+  py::dict out;
+  const auto& traits = runtime.traits();
+  out["target"] = traits.name;
+  out["note"] = traits.note;
+  out["host_visible"] = traits.host_visible;
+  out["has_f64"] = traits.has_f64;
+  out["donation"] = traits.donation;
+  out["serialization"] = traits.serialization;
+  out["kernels_by_name"] = traits.kernels_by_name;
+  out["num_devices"] = Runtime::DeviceCount();
+  if (runtime.client() != nullptr) {
+    const auto& info = runtime.client()->info();
+    out["plugin"] = info.path;
+    out["platform"] = info.platform_name;
+    out["platform_version"] = info.platform_version;
+    out["api_version"] = std::to_string(info.api_major) + "." + std::to_string(info.api_minor);
+  }
+  out["cache_dir"] = device::ValueOrThrow(GetString(Knob::kCacheDir));
+  return out;
+}
+
+const char* OwnerName(aten::Owner owner) {
+  static constexpr const char* kNames[] = {"captured", "native", "composite", "fallback"};
+  return kNames[static_cast<int>(owner)];
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  m.def("init",
+        [](const std::string& embedded, const std::string& trainium, const std::string& worker) {
+          device::Paths paths;
+          paths.plugins.embedded = embedded;
+          paths.plugins.trainium = trainium;
+          paths.plugins.neuron_device = pjrt::NeuronDevicePresent();
+          paths.worker = worker;
+          Runtime::SetPaths(std::move(paths));
+          Runtime::SetInterpreter(interpreter::GetInterpreter(), &interpreter::DestroyHostStorage);
+          Runtime::SetSiteFunction(&SiteOf);
+          aten::SetSiteHook(&CurrentSite);
+          device::RegisterHooks();
+          aten::RegisterCapturedOperators();
+        });
+  m.def("shutdown", &Runtime::Shutdown, NoGil());
+  m.def("started", &Runtime::Started);
+  m.def("device_count", &Runtime::DeviceCount);
+  m.def("current_device", &device::CurrentDevice);
+  m.def("set_device", &device::SetCurrentDevice);
+  m.def(
+      "synchronize", [](int index) { device::ThrowIfError(StreamOf(index).Synchronize()); },
+      NoGil());
+  m.def("set_default_mode",
+        [](int mode) { device::SetDefaultMode(static_cast<engine::Mode>(mode)); });
+  m.def("default_mode", [] { return static_cast<int>(device::DefaultMode()); });
+  m.def("thread_mode", &device::ThreadMode);
+  m.def("set_thread_mode", &device::SetThreadMode);
+  m.def("begin_region", [] { StreamOf(-1).BeginRegion(); }, NoGil());
+  m.def("end_region", [] { device::ThrowIfError(StreamOf(-1).EndRegion()); }, NoGil());
+  m.def("stats", &Stats);
+  m.def("reset_stats", &ResetStats);
+  m.def("explain", [] { return StreamOf(-1).Explain(); });
+  m.def("memory_stats", &MemoryStatsOf);
+  m.def("reset_peak_memory_stats", [](int i) {
+    Runtime::Get().device(i < 0 ? device::CurrentDevice() : i).allocator->ResetPeak();
+  });
+  m.def(
+      "empty_cache",
+      [] {
+        for (int i = 0; i < Runtime::DeviceCount(); ++i) {
+          StreamOf(i).WaitForSequence(0);
+          Runtime::Get().device(i).allocator->EmptyCache();
+        }
+      },
+      NoGil());
+  m.def(
+      "wait_for_compiles",
+      [](double seconds) {
+        auto* compiler = Runtime::Get().compiler();
+        return compiler == nullptr || compiler->WaitIdle(seconds);
+      },
+      NoGil());
+  m.def("trace_start", [] { Runtime::Get().trace().Start(); });
+  m.def("trace_stop", &TraceStop);
+  m.def("info", &Info);
+  m.def("default_generator",
+        [](int index) { return device::DefaultGenerator(static_cast<c10::DeviceIndex>(index)); });
+  m.def("config_markdown", &ConfigMarkdown);
+  m.def("lowered_ops", &lowering::RegisteredOps);
+  m.def("operator_owners", [] {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (const auto& op : aten::OperatorOwners()) out.emplace_back(op.name, OwnerName(op.owner));
+    return out;
+  });
+}
+
+}  // namespace dendrite::python
