@@ -26,9 +26,9 @@ class WorkerPoolTest : public ::testing::Test {
                 [promise](WorkerResult result) { promise->set_value(std::move(result)); });
     return promise->get_future();
   }
-  // The pid of a worker that has been at a job for a moment.
+  // The pid of a worker that has been at a job for a moment; -1 after a minute without one.
   static pid_t WaitForWorkerAtWork(const WorkerPool& pool, pid_t other_than = 0) {
-    for (;;) {
+    for (const double deadline = NowSeconds() + 60; NowSeconds() < deadline;) {
       const auto pids = pool.pids();
       if (!pids.empty() && pids[0] != other_than) {
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -36,6 +36,12 @@ class WorkerPoolTest : public ::testing::Test {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    ADD_FAILURE() << "no worker started";
+    return -1;
+  }
+  static void Kill(pid_t pid) {
+    ASSERT_GT(pid, 0);
+    ASSERT_EQ(::kill(pid, SIGKILL), 0);
   }
 };
 
@@ -75,7 +81,7 @@ TEST_F(WorkerPoolTest, KernelsByNameCompileAgainstStubs) {
 TEST_F(WorkerPoolTest, AWorkerKilledAtWorkIsReplacedAndItsJobRunsAgain) {
   WorkerPool pool(TestWorker(), TestPlugin(), 1);
   auto result = Submit(pool, {AddChain(kSlowChain), "", {}});
-  ASSERT_EQ(::kill(WaitForWorkerAtWork(pool), SIGKILL), 0);
+  Kill(WaitForWorkerAtWork(pool));
   EXPECT_TRUE(result.get().answer.status.ok());
   EXPECT_EQ(pool.workers_started(), 2);
 }
@@ -84,8 +90,8 @@ TEST_F(WorkerPoolTest, TwoDeathsFailTheJobAndTheNextOneWorks) {
   WorkerPool pool(TestWorker(), TestPlugin(), 1);
   auto result = Submit(pool, {AddChain(kSlowChain), "", {}});
   const pid_t first = WaitForWorkerAtWork(pool);
-  ::kill(first, SIGKILL);
-  ::kill(WaitForWorkerAtWork(pool, first), SIGKILL);
+  Kill(first);
+  Kill(WaitForWorkerAtWork(pool, first));
   const Status status = result.get().answer.status;
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_NE(status.message().find("compiler crashed"), std::string::npos) << status.message();
