@@ -226,7 +226,8 @@ class Recorder(TorchDispatchMode):
         for v in outs:
             self.storage(v)
         result = func(*args, **kwargs)
-        flat = list(result) if isinstance(result, (tuple, list)) else [result]
+        # An operator without results (_fused_adam_) only has what it mutates.
+        flat = list(result) if isinstance(result, (tuple, list)) else [] if result is None else [result]
         flat = [x for r in flat for x in (r if isinstance(r, (list, tuple)) else [r])]
         self.keep.append((args, kwargs, flat))
         fresh = {t.untyped_storage()._cdata for t in flat if isinstance(t, torch.Tensor)} - set(self.storages)
