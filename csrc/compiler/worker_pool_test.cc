@@ -101,8 +101,9 @@ TEST_F(WorkerPoolTest, TwoDeathsFailTheJobAndTheNextOneWorks) {
 
 TEST_F(WorkerPoolTest, HigherPriorityGoesFirst) {
   WorkerPool pool(TestWorker(), TestPlugin(), 1);
-  auto blocker = Submit(pool, {AddChain(kSlowChain / 3), "", {}}, 9);
-  WaitForWorkerAtWork(pool);
+  // First in the queue whenever the worker looks, and long enough for the others to be there after
+  // it.
+  auto blocker = Submit(pool, {AddChain(kSlowChain), "", {}}, 9);
   auto low = Submit(pool, {AddChain(5), "", {}}, 1);
   auto high = Submit(pool, {AddChain(6), "", {}}, 2);
   EXPECT_LT(high.get().end, low.get().begin + 1e-9);
