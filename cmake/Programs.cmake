@@ -67,5 +67,11 @@ if(DENDRITE_BUILD_TESTS AND TARGET dendrite_lowering AND TARGET dendrite_pjrt)
   target_compile_options(dendrite_lowering_harness PRIVATE ${DENDRITE_WARNINGS})
   target_link_libraries(dendrite_lowering_harness PRIVATE dendrite_pjrt
     $<LINK_LIBRARY:WHOLE_ARCHIVE,dendrite_lowering>)
+  if(DENDRITE_TORCH)
+    add_test(NAME lowering_values COMMAND ${Python_EXECUTABLE} -m pytest -q --rootdir ${CMAKE_SOURCE_DIR}/tests/lowering
+      ${CMAKE_SOURCE_DIR}/tests/lowering WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(lowering_values PROPERTIES LABELS "conformance;slow" ENVIRONMENT
+      "DENDRITE_TEST_PLUGIN=${DENDRITE_EMBEDDED_PLUGIN};DENDRITE_LOWERING_HARNESS=$<TARGET_FILE:dendrite_lowering_harness>")
+  endif()
 endif()
 # --- end of lowering -------------------------------------------------------------------------------------------
