@@ -197,4 +197,32 @@ def test_lifted_starts():
     recorder, results, error = run(
         aten.slice_scatter.default, X, torch.ones(2, 2, 4), 1, 1, 3, 1, lift={"start"}
     )
-    assert error == -1 and torch.equal(recorder.value_of(results[0]), results[0])
+    assert error == -1
+    assert torch.equal(recorder.value_of(results[0]), results[0])
+
+
+def test_compaction():
+    x, mask = torch.randn(4, 6), BIG[0, 0, :6] > 0
+    check(aten.masked_scatter.default, x, mask, torch.randn(30))
+    check(aten.repeat_interleave.Tensor, torch.tensor([2, 0, 3, 1, 0, 0]))
+    check(aten.histc.default, torch.tensor([0.0, 1, 2, 3, 3, 7, -1, 2.5, math.nan]), 8, 0, 7)
+    check(aten.histc.default, torch.randn(1000), 100, -1.0, 1.0)
+    replay(
+        aten.masked_scatter.default,
+        (torch.zeros(3), torch.ones(3) > 0, torch.ones(2)),
+        [torch.empty(3)],
+        error=0,
+    )
+    replay(
+        aten.repeat_interleave.Tensor,
+        (torch.tensor([1, 2]), None),
+        [torch.empty(4, dtype=torch.int64)],
+        error=0,
+    )
+
+
+def test_gated():
+    for dim in (0, -1):
+        x = torch.randn(4, 6)
+        check(aten.glu.default, x, dim)
+        check(aten.glu_backward.default, torch.randn_like(aten.glu.default(x, dim)), x, dim)

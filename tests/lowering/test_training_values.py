@@ -15,7 +15,20 @@ def tensors(dtype=torch.float32, seed=0):
 
 
 A, B, C = tensors(), tensors(seed=1), [t.abs() + 0.5 for t in tensors(seed=2)]
-UNARY = "abs exp sqrt neg reciprocal rsqrt sign log tanh sigmoid floor round".split()
+UNARY = [
+    "abs",
+    "exp",
+    "sqrt",
+    "neg",
+    "reciprocal",
+    "rsqrt",
+    "sign",
+    "log",
+    "tanh",
+    "sigmoid",
+    "floor",
+    "round",
+]
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -23,7 +36,7 @@ def test_foreach_unary(name):
     check(getattr(aten, f"_foreach_{name}").default, C)
 
 
-@pytest.mark.parametrize("name", "add sub mul div maximum minimum clamp_min clamp_max".split())
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "minimum", "clamp_min", "clamp_max"])
 def test_foreach_binary(name):
     op = getattr(aten, f"_foreach_{name}")
     check(op.List, A, C)
