@@ -245,6 +245,29 @@ void ThresholdBackward(Emitter& e) {  // (grad, self, threshold)
   p.Out(e.b().Select(e.b().Compare(Cmp::kLe, p[1], p[2]), p.Constant(0), p[0]));
 }
 
+Value Within(const Pointwise& p, const Value& x, const Value& bound) {
+  Builder& b = p.e.b();
+  return b.Binary("and", b.Compare(Cmp::kGe, x, Negate(b, bound)), b.Compare(Cmp::kLe, x, bound));
+}
+
+void Hardshrink(Emitter& e) {  // (self, lambd)
+  Pointwise p(e, {0});
+  p.Out(e.b().Select(Within(p, p[0], p.Number(1, 0.5)), p.Constant(0), p[0]));
+}
+
+void Softshrink(Emitter& e) {  // (self, lambd)
+  Pointwise p(e, {0});
+  Builder& b = e.b();
+  const Value x = p[0], bound = p.Number(1, 0.5), zero = b.Mul(x, p.Constant(0));  // NaN stays
+  const Value left = b.Select(b.Compare(Cmp::kLt, x, Negate(b, bound)), b.Add(x, bound), zero);
+  p.Out(b.Select(b.Compare(Cmp::kGt, x, bound), b.Sub(x, bound), left));
+}
+
+void ShrinkBackward(Emitter& e) {  // (grad, self, lambd)
+  Pointwise p(e, {0, 1});
+  p.Out(e.b().Select(Within(p, p[1], p.Number(2)), p.Constant(0), p[0]));
+}
+
 void SigmoidBackward(Emitter& e) {  // (grad, output)
   Pointwise p(e, {0, 1});
   Builder& b = e.b();
@@ -310,6 +333,10 @@ DENDRITE_LOWERING("aten.hardsigmoid.default", Hardsigmoid);
 DENDRITE_LOWERING("aten.hardsigmoid_backward.default", HardsigmoidBackward);
 DENDRITE_LOWERING("aten.threshold.default", Threshold);
 DENDRITE_LOWERING("aten.threshold_backward.default", ThresholdBackward);
+DENDRITE_LOWERING("aten.hardshrink.default", Hardshrink);
+DENDRITE_LOWERING("aten.hardshrink_backward.default", ShrinkBackward);
+DENDRITE_LOWERING("aten.softshrink.default", Softshrink);
+DENDRITE_LOWERING("aten.softshrink_backward.default", ShrinkBackward);
 DENDRITE_LOWERING("aten.sigmoid_backward.default", SigmoidBackward);
 DENDRITE_LOWERING("aten.tanh_backward.default", TanhBackward);
 DENDRITE_LOWERING("aten.logit_backward.default", LogitBackward);

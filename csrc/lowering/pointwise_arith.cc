@@ -102,7 +102,11 @@ void DivideTowardsZero(Emitter& e) {
   Pointwise p(e, {0, 1});
   if (!p.RealOnly()) return;
   const Value x = p[0], y = p[1];
-  if (p.is_float()) return p.Out(Trunc(e.b(), e.b().Div(x, y)));
+  if (p.is_float()) {
+    // The quotient is rounded to the tensors' own type first, which can carry it up to an integer.
+    const Value quotient = e.To(e.b().Div(x, y), p.common);
+    return p.Out(Trunc(e.b(), e.To(quotient, p.math)));
+  }
   CheckDivisor(p, y);
   p.Out(e.b().Div(x, y));
 }

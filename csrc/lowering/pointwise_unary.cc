@@ -141,6 +141,15 @@ void BitwiseNot(Emitter& e) {
   p.Out(e.b().Unary("not", p[0]));
 }
 
+Value ToRadians(Builder& b, const Value& x) { return b.Mul(x, Like(b, x, M_PI / 180)); }
+Value ToDegrees(Builder& b, const Value& x) { return b.Mul(x, Like(b, x, 180 / M_PI)); }
+
+Value Sinc(Builder& b, const Value& x) {
+  const Value angle = b.Mul(x, Like(b, x, M_PI));
+  return b.Select(b.Compare(Cmp::kEq, x, Like(b, x, 0)), Like(b, x, 1),
+                  b.Div(Sine(b, angle), angle));
+}
+
 void Square(Emitter& e) {
   Pointwise p(e, {0});
   p.Out(e.b().Mul(p[0], p[0]));
@@ -236,6 +245,9 @@ DENDRITE_LOWERING("aten.isfinite.default", IsFinite);
 DENDRITE_LOWERING("aten.logical_not.default", LogicalNot);
 DENDRITE_LOWERING("aten.bitwise_not.default", BitwiseNot);
 DENDRITE_LOWERING("aten.square.default", Square);
+DENDRITE_LOWERING("aten.deg2rad.default", FloatUnary<ToRadians>);
+DENDRITE_LOWERING("aten.rad2deg.default", FloatUnary<ToDegrees>);
+DENDRITE_LOWERING("aten.sinc.default", FloatUnary<Sinc>);
 DENDRITE_LOWERING("aten.nan_to_num.default", NanToNum);
 DENDRITE_LOWERING("aten.angle.default", Angle);
 DENDRITE_LOWERING("aten.conj_physical.default", ConjPhysical);

@@ -14,7 +14,12 @@ FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 INTS = [torch.int32, torch.int64, torch.uint8, torch.int8, torch.bool]
 # The spacing of f32 numbers is 1.2e-7; compilers' polynomials are good to a few of them.
 TOLERANCE = {torch.float32: (3e-6, 1e-6), torch.float64: (1e-12, 1e-13), torch.bfloat16: (1e-2, 1e-2),
-             torch.float16: (2e-3, 1e-4), torch.complex64: (1e-5, 1e-6)}  # fmt: skip
+             torch.float16: (1e-2, 1e-3), torch.complex64: (1e-5, 1e-6)}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    torch.manual_seed(0)
 
 
 def floats(dtype, *shape):
@@ -55,7 +60,7 @@ def check(call, *, lift=(), host_visible=True, atol=0):
 
 UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp exp2 expm1 floor frac isfinite isinf isnan
 isneginf isposinf log log10 log1p log2 logical_not logit nan_to_num neg reciprocal relu round rsqrt sgn sigmoid sign
-signbit sin sinh sqrt square tan tanh trunc""".split()
+signbit sin sinc sinh sqrt square tan tanh trunc deg2rad rad2deg""".split()
 NO_BOOL = {"neg", "floor", "ceil", "trunc", "round", "frac", "relu", "abs", "sign"}
 
 
@@ -85,8 +90,6 @@ def test_binary(op):
     pairs = []
     for t in FLOATS:
         x, y = torch.meshgrid(floats(t)[:23], floats(t)[:23], indexing="ij")
-        if op == "floor_divide" and t in (torch.bfloat16, torch.float16):
-            continue
         pairs.append((x.contiguous(), y.contiguous()))
     for t in (torch.int32, torch.int64, torch.uint8, torch.bool):
         x, y = ints(t), ints(t).flip(0)
@@ -139,6 +142,7 @@ def test_numbers(lift):
                 out += [torch.lerp(a, a * 2, 0.3), torch.lerp(a, a * 2, 0.8), torch.lerp(a, a * 2, a)]
                 out += [a.masked_fill(a > 0, 0.1), a.masked_fill(a > 0, torch.tensor(2.0)), a.round(decimals=1)]
                 out += [torch.div(a, 0.7, rounding_mode="floor"), torch.div(a, 0.7, rounding_mode="trunc")]
+                out += [torch.div(a, a.flip(0) + 0.1, rounding_mode=m) for m in ("floor", "trunc")]
                 out += [torch.nan_to_num(a, 1.0, 2.0, 3.0), torch.logit(a, 0.2), torch.xlogy(a, 2.0)]
             else:
                 out += [a & 3, a | 4, a ^ 5, ~a, a << 2, a >> 1, torch.div(a, 3, rounding_mode="floor")]
@@ -162,7 +166,7 @@ ACTIVATIONS = {
     "celu": lambda x: F.celu(x, 0.7), "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu, "mish": F.mish, "softplus": lambda x: F.softplus(x, 1.5, 10.0), "hardtanh": F.hardtanh,
     "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "relu6": F.relu6, "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh, "logsigmoid": F.logsigmoid, "threshold": lambda x: F.threshold(x, 0.3, 2.0),
+    "tanh": torch.tanh, "hardshrink": F.hardshrink, "softshrink": F.softshrink, "logsigmoid": F.logsigmoid, "threshold": lambda x: F.threshold(x, 0.3, 2.0),
     "prelu": lambda x: F.prelu(x, torch.tensor([0.3], dtype=x.dtype)), "logit": lambda x: torch.logit(x, 0.1),
 }  # fmt: skip
 
@@ -223,4 +227,4 @@ def test_in_place_and_out():
         i.copy_(x)
         return x, i, wide, half
 
-    check(call)
+    check(call, atol=1e-3)  # wide holds what f32 arithmetic gave
