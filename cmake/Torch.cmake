@@ -18,8 +18,15 @@ target_compile_options(_C PRIVATE ${DENDRITE_WARNINGS})
 target_include_directories(_C SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS} ${DENDRITE_FFI_INCLUDE})
 target_compile_definitions(_C PRIVATE TORCH_EXTENSION_NAME=_C)
 target_precompile_headers(_C PRIVATE <torch/extension.h> <vector> <string> <memory>)
-target_link_libraries(_C PRIVATE ${TORCH_LIBRARIES} ${torch_python_library} dendrite_engine
-  # Lowerings register themselves: nothing refers to their object files.
-  $<LINK_LIBRARY:WHOLE_ARCHIVE,dendrite_lowering>)
-set_target_properties(_C PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/torch_dendrite
+target_link_libraries(_C PRIVATE ${TORCH_LIBRARIES} ${torch_python_library} dendrite_engine)
+# Lowerings register themselves: nothing refers to their object files.
+set_target_properties(_C PROPERTIES LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,dendrite_lowering"
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/torch_dendrite
   INSTALL_RPATH "$ORIGIN/../torch/lib" BUILD_RPATH ${torch_dir}/lib)
+
+# The package finds its compile worker beside its modules.
+add_custom_command(TARGET dendrite-compile-worker POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E copy_if_different $<TARGET_FILE:dendrite-compile-worker> ${CMAKE_SOURCE_DIR}/torch_dendrite/)
+add_dependencies(_C dendrite-compile-worker)
+install(TARGETS _C LIBRARY DESTINATION torch_dendrite)
+install(TARGETS dendrite-compile-worker RUNTIME DESTINATION torch_dendrite)

@@ -262,12 +262,13 @@ class Maker {
       sig_->operands.push_back(std::move(operand));
       index = static_cast<int32_t>(sig_->operands.size()) - 1;
     }
-    if (info_.out_op.has_value() && use_out_) {
+    if (use_out_) {
       ReplayArg replay;
       replay.kind = ReplayArg::Kind::kTensor;
       replay.operands = {index};
       replay_->args.push_back(std::move(replay));
-    } else if (index >= 0) {
+    }
+    if (index >= 0) {
       replay_->copies.emplace_back(static_cast<int32_t>(entry->results.size()), index);
     }
     sig_->results.push_back(index);
@@ -281,7 +282,11 @@ class Maker {
     for (size_t k = 0; k < info_.returns.size(); ++k) {
       use_out_ &= meta[k].isTensor() && meta[k].toTensor().defined();
     }
-    if (use_out_) replay_->op = *info_.out_op;
+    if (use_out_) {
+      replay_->functional = replay_->op;
+      replay_->num_functional = replay_->args.size();
+      replay_->op = *info_.out_op;
+    }
     std::vector<bool> returned(info_.args.size(), false);
     for (size_t k = 0; k < info_.returns.size(); ++k) {
       const ReturnInfo& ret = info_.returns[k];

@@ -20,6 +20,7 @@ Paths g_paths;  // guarded by g_mu until started
 engine::Interpreter* g_interpreter = nullptr;
 void (*g_destroy_host_storage)(void*) = nullptr;
 tape::SourceSite (*g_site)(int32_t) = nullptr;
+std::vector<std::pair<std::string, void*>> g_kernels;
 std::atomic<Runtime*> g_runtime{nullptr};
 std::atomic<bool> g_shut_down{false};
 std::atomic<pid_t> g_pid{0};
@@ -45,6 +46,8 @@ void Runtime::SetInterpreter(engine::Interpreter* interpreter, void (*destroy)(v
   g_interpreter = interpreter;
   g_destroy_host_storage = destroy;
 }
+
+void Runtime::SetKernels(std::vector<std::pair<std::string, void*>> kernels) { g_kernels = std::move(kernels); }
 
 void Runtime::SetSiteFunction(tape::SourceSite (*site)(int32_t)) { g_site = site; }
 
@@ -84,6 +87,9 @@ void Runtime::Start() {
   const int devices = DeviceCount();
   target_ = ValueOrThrow(pjrt::OpenTarget(choice));
 
+  if (target_.traits.kernels_by_name) {
+    for (const auto& [name, handler] : g_kernels) ThrowIfError(target_.client->RegisterFfiHandler(name, handler));
+  }
   engine::StreamOptions options;
   options.host_visible = target_.traits.host_visible;
   options.tier = static_cast<engine::TierPolicy>(tier);
@@ -102,14 +108,9 @@ void Runtime::Start() {
 
   // Tier 0 alone never compiles on a host-visible target.
   if (!(options.host_visible && options.tier == engine::TierPolicy::kZero)) {
-    compiler::CompileServiceOptions service;
+    compiler::CompileServiceOptions service = ValueOrThrow(compiler::CompileServiceOptionsFromConfig());
     service.client = target_.client;
     service.worker_path = g_paths.worker;
-    const int64_t workers = ValueOrThrow(GetInt(Knob::kCompileWorkers));
-    service.num_workers =
-        workers >= 0 ? static_cast<int>(workers)
-                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
-    service.cache_dir = ValueOrThrow(GetString(Knob::kCacheDir));
     service.target_name = target_.traits.name;
     service.compile_options = target_.traits.compile_options;
     compiler_ = ValueOrThrow(compiler::CompileService::Create(std::move(service)));

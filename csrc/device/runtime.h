@@ -37,6 +37,8 @@ class Runtime {
   static void SetPaths(Paths paths);
   // The interpreter and the text of source sites come from higher layers.
   static void SetInterpreter(engine::Interpreter* interpreter, void (*destroy_host_storage)(void*));
+  // Handlers of kernels by name: (name, XLA_FFI_Handler*).
+  static void SetKernels(std::vector<std::pair<std::string, void*>> kernels);
   static void SetSiteFunction(tape::SourceSite (*site)(int32_t));
 
   // Cheap; starts nothing, never throws. DENDRITE_DEVICES, LOCAL_WORLD_SIZE, else 1.

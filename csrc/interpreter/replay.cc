@@ -7,6 +7,8 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/Exception.h>
 
+#include <string_view>
+
 #include "csrc/device/storage.h"
 
 namespace dendrite::interpreter {
@@ -58,6 +60,13 @@ class Call {
     return HostTensor(operand.view, slot.block, slot.offset, operand.is_wrapped_number);
   }
 
+  torch::jit::Stack Arguments(const Replay& replay, size_t count) const {
+    torch::jit::Stack stack;
+    stack.reserve(count);
+    for (size_t i = 0; i < count; ++i) stack.push_back(Argument(replay.args[i]));
+    return stack;
+  }
+
   IValue Argument(const ReplayArg& arg) const {
     switch (arg.kind) {
       case ReplayArg::Kind::kConstant:
@@ -104,6 +113,29 @@ void AppendTensors(const IValue& value, std::vector<at::Tensor>* out) {
   }
 }
 
+void CopyResults(const Replay& replay, const Call& call, const torch::jit::Stack& stack) {
+  if (replay.copies.empty()) return;
+  std::vector<at::Tensor> results;
+  for (const IValue& value : stack) AppendTensors(value, &results);
+  for (const auto& [result, operand] : replay.copies) {
+    const auto i = static_cast<size_t>(result);
+    if (i < results.size() && results[i].defined()) call.Operand(operand).copy_(results[i]);
+  }
+}
+
+// False if the .out kernel wanted to resize our memory; it has then done nothing yet.
+bool TryOut(const Replay& replay, const Call& call) {
+  torch::jit::Stack stack = call.Arguments(replay, replay.args.size());
+  try {
+    replay.op.callBoxed(&stack);
+    return true;
+  } catch (const c10::Error& e) {
+    if (std::string_view(e.what_without_backtrace()).find("not resizable") == std::string_view::npos) throw;
+    replay.out_refused.store(true, std::memory_order_relaxed);
+    return false;
+  }
+}
+
 class CpuInterpreter final : public engine::Interpreter {
  public:
   Status Run(const engine::Op& op, const engine::Slot* slots, const tape::Lifted* lifted) override {
@@ -113,19 +145,13 @@ class CpuInterpreter final : public engine::Interpreter {
     try {
       const auto& replay = *static_cast<const Replay*>(op.replay);
       const Call call(op, slots, lifted);
-      torch::jit::Stack stack;
-      stack.reserve(replay.args.size());
-      for (const ReplayArg& arg : replay.args) stack.push_back(call.Argument(arg));
-      replay.op.callBoxed(&stack);
-      if (!replay.copies.empty()) {
-        std::vector<at::Tensor> results;
-        for (const IValue& value : stack) AppendTensors(value, &results);
-        for (const auto& [result, operand] : replay.copies) {
-          if (static_cast<size_t>(result) >= results.size() ||
-              !results[static_cast<size_t>(result)].defined())
-            continue;
-          call.Operand(operand).copy_(results[static_cast<size_t>(result)]);
-        }
+      if (!replay.functional.has_value() || replay.out_refused.load(std::memory_order_relaxed) ||
+          !TryOut(replay, call)) {
+        const bool functional = replay.functional.has_value();
+        torch::jit::Stack stack =
+            call.Arguments(replay, functional ? replay.num_functional : replay.args.size());
+        (functional ? *replay.functional : replay.op).callBoxed(&stack);
+        CopyResults(replay, call, stack);
       }
       return {};
     } catch (const c10::IndexError& e) {

@@ -7,6 +7,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <atomic>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -38,6 +40,12 @@ struct Replay {
   // Results that the call returns as new tensors and that must be copied to an operand: (position
   // among the flattened returned tensors, operand).
   std::vector<std::pair<int32_t, int32_t>> copies;
+  // Where `op` is an .out overload: the functional one, called with the first `num_functional`
+  // arguments and then copied. Some .out kernels resize what they are given on the way, which our
+  // memory refuses.
+  std::optional<c10::OperatorHandle> functional;
+  size_t num_functional = 0;
+  mutable std::atomic<bool> out_refused{false};
 };
 
 // The interpreter for engine::StreamOptions, and its companion for cached CPU storages.

@@ -9,6 +9,7 @@
 #include "csrc/device/hooks.h"
 #include "csrc/device/runtime.h"
 #include "csrc/device/storage.h"
+#include "csrc/interpreter/kernels_by_name.h"
 #include "csrc/interpreter/replay.h"
 #include "csrc/lowering/registry.h"
 #include "csrc/python/site.h"
@@ -140,7 +141,8 @@ PYBIND11_MODULE(_C, m) {
           paths.worker = worker;
           Runtime::SetPaths(std::move(paths));
           Runtime::SetInterpreter(interpreter::GetInterpreter(), &interpreter::DestroyHostStorage);
-          Runtime::SetSiteFunction(&SiteOf);
+          Runtime::SetKernels(interpreter::KernelHandlers());
+    Runtime::SetSiteFunction(&SiteOf);
           aten::SetSiteHook(&CurrentSite);
           device::RegisterHooks();
           aten::RegisterCapturedOperators();

@@ -1,0 +1,152 @@
+#include "csrc/interpreter/kernels_by_name.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/InferenceMode.h>
+#include <xla/ffi/api/c_api.h>
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "csrc/lowering/conv_kernels.h"
+#include "csrc/lowering/kernels_by_name.h"
+
+namespace dendrite::interpreter {
+namespace {
+
+using at::Tensor;
+
+// The compiler's threads flush denormals to zero; PyTorch's kernels do not.
+class DefaultFloatMode {
+ public:
+  DefaultFloatMode() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ & ~0x8040u); }
+  ~DefaultFloatMode() { _mm_setcsr(saved_); }
+
+ private:
+  unsigned saved_;
+};
+
+class Frame {
+ public:
+  explicit Frame(XLA_FFI_CallFrame* frame) : frame_(frame) {}
+
+  Tensor Arg(int64_t i) const { return Wrap(frame_->args.args[i]); }
+  Tensor Ret(int64_t i) const { return Wrap(frame_->rets.rets[i]); }
+  int64_t num_args() const { return frame_->args.size; }
+
+  bool Bool(std::string_view name) const { return *static_cast<bool*>(ScalarOf(name)); }
+  int64_t Int(std::string_view name) const { return *static_cast<int64_t*>(ScalarOf(name)); }
+  at::IntArrayRef Ints(std::string_view name) const {
+    const auto* array = static_cast<XLA_FFI_Array*>(Find(name));
+    return {static_cast<int64_t*>(array->data), array->size};
+  }
+
+ private:
+  static Tensor Wrap(void* raw) {
+    const auto* buffer = static_cast<XLA_FFI_Buffer*>(raw);
+    const auto type = buffer->dtype == XLA_FFI_DataType_S64 ? at::kLong : at::kFloat;
+    return at::from_blob(buffer->data, at::IntArrayRef(buffer->dims, static_cast<size_t>(buffer->rank)), type);
+  }
+  void* Find(std::string_view name) const {
+    for (int64_t i = 0; i < frame_->attrs.size; ++i) {
+      const XLA_FFI_ByteSpan* span = frame_->attrs.names[i];
+      if (std::string_view(span->ptr, span->len) == name) return frame_->attrs.attrs[i];
+    }
+    TORCH_CHECK(false, "a kernel by name lacks its attribute ", std::string(name));
+  }
+  void* ScalarOf(std::string_view name) const { return static_cast<XLA_FFI_Scalar*>(Find(name))->value; }
+
+  XLA_FFI_CallFrame* frame_;
+};
+
+void Mm(const Frame& f) {
+  const Tensor a = f.Arg(0), b = f.Arg(1);
+  Tensor out = f.Ret(0);
+  at::mm_out(out, f.Bool("trans_a") ? a.t() : a, f.Bool("trans_b") ? b.t() : b);
+}
+
+void Bmm(const Frame& f) {
+  const Tensor a = f.Arg(0), b = f.Arg(1);
+  Tensor out = f.Ret(0);
+  at::bmm_out(out, f.Bool("trans_a") ? a.transpose(1, 2) : a, f.Bool("trans_b") ? b.transpose(1, 2) : b);
+}
+
+void EmbeddingBackward(const Frame& f) {
+  const Tensor grad = f.Arg(0), indices = f.Arg(1);
+  Tensor out = f.Ret(0);
+  const int64_t rows = out.size(0), width = out.size(1), padding = f.Int("padding_idx");
+  const auto* from = grad.const_data_ptr<float>();
+  const auto* index = indices.const_data_ptr<int64_t>();
+  auto* to = out.data_ptr<float>();
+  std::memset(to, 0, static_cast<size_t>(rows * width) * sizeof(float));
+  for (int64_t i = 0; i < indices.numel(); ++i) {
+    const int64_t row = index[i];
+    if (row < 0 || row >= rows || row == padding) continue;
+    for (int64_t k = 0; k < width; ++k) to[row * width + k] += from[i * width + k];
+  }
+}
+
+void Convolution(const Frame& f) {
+  const std::optional<Tensor> bias = f.num_args() > 2 ? std::optional<Tensor>(f.Arg(2)) : std::nullopt;
+  f.Ret(0).copy_(at::convolution(f.Arg(0), f.Arg(1), bias, f.Ints("stride"), f.Ints("padding"), f.Ints("dilation"),
+                                 f.Bool("transposed"), f.Ints("output_padding"), f.Int("groups")));
+}
+
+void ConvolutionBackward(const Frame& f) {
+  const at::IntArrayRef wanted = f.Ints("output_mask");
+  const Tensor grad = f.Arg(0), weight = f.Arg(2);
+  const std::array<bool, 3> mask{wanted[0] != 0, wanted[1] != 0, wanted[2] != 0};
+  const bool transposed = f.Bool("transposed");
+  const int64_t groups = f.Int("groups");
+  const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
+  const std::vector<int64_t> bias_sizes{channels};
+  const auto grads = at::convolution_backward(
+      grad, f.Arg(1), weight, mask[2] ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef(), f.Ints("stride"),
+      f.Ints("padding"), f.Ints("dilation"), transposed, f.Ints("output_padding"), groups, mask);
+  int64_t next = 0;
+  if (mask[0]) f.Ret(next++).copy_(std::get<0>(grads));
+  if (mask[1]) f.Ret(next++).copy_(std::get<1>(grads));
+  if (mask[2]) f.Ret(next++).copy_(std::get<2>(grads));
+}
+
+template <void (*kKernel)(const Frame&)>
+XLA_FFI_Error* Handle(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr && frame->extension_start->type == XLA_FFI_Extension_Metadata) {
+    auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;
+    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+    // An older plugin drops a handler that claims to be newer than itself.
+    metadata->api_version.minor_version =
+        std::min<int>(XLA_FFI_API_MINOR, frame->api == nullptr ? XLA_FFI_API_MINOR : frame->api->api_version.minor_version);
+    return nullptr;
+  }
+  const c10::InferenceMode inference(true);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const DefaultFloatMode floats;
+  try {
+    kKernel(Frame(frame));
+    return nullptr;
+  } catch (const std::exception& e) {
+    XLA_FFI_Error_Create_Args args{};
+    args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+    args.message = e.what();
+    args.errc = XLA_FFI_Error_Code_INTERNAL;
+    return frame->api->XLA_FFI_Error_Create(&args);
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, void*>> KernelHandlers() {
+  const auto entry = [](std::string_view name, XLA_FFI_Handler* handler) {
+    return std::pair<std::string, void*>(name, reinterpret_cast<void*>(handler));
+  };
+  return {entry(lowering::kMmKernel, &Handle<&Mm>),
+          entry(lowering::kBmmKernel, &Handle<&Bmm>),
+          entry(lowering::kEmbeddingBackwardKernel, &Handle<&EmbeddingBackward>),
+          entry(lowering::kConvolutionKernel, &Handle<&Convolution>),
+          entry(lowering::kConvolutionBackwardKernel, &Handle<&ConvolutionBackward>)};
+}
+
+}  // namespace dendrite::interpreter
