@@ -117,7 +117,11 @@ def current_stream(device: Any = None) -> torch.Stream:
 
 
 def default_stream(device: Any = None) -> torch.Stream:
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=torch.device("neuron").type_index) if False else current_stream(device)
+    return (
+        torch.Stream(stream_id=0, device_index=_index(device), device_type=torch.device("neuron").type_index)
+        if False
+        else current_stream(device)
+    )
 
 
 def set_stream(stream: torch.Stream) -> None:
@@ -296,7 +300,9 @@ class amp:
     """``torch.neuron.amp``: the autocast and gradient scaler of this device."""
 
     @staticmethod
-    def autocast(dtype: torch.dtype = torch.bfloat16, enabled: bool = True, cache_enabled: bool = True) -> Any:
+    def autocast(
+        dtype: torch.dtype = torch.bfloat16, enabled: bool = True, cache_enabled: bool = True
+    ) -> Any:
         return torch.amp.autocast("neuron", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
     @staticmethod

@@ -12,6 +12,7 @@
 #include "csrc/interpreter/kernels_by_name.h"
 #include "csrc/interpreter/replay.h"
 #include "csrc/lowering/registry.h"
+#include "csrc/python/region.h"
 #include "csrc/python/site.h"
 
 namespace dendrite::python {
@@ -124,6 +125,20 @@ py::dict Info() {
   return out;
 }
 
+// What `dendrite info` shows: every variable that is set, with its text, and whether it is good.
+py::list Knobs() {
+  py::list out;
+  for (int i = 0; i < static_cast<int>(Knob::kCount); ++i) {
+    const auto knob = static_cast<Knob>(i);
+    py::dict d;
+    d["name"] = GetKnobInfo(knob).name;
+    d["default"] = GetKnobInfo(knob).default_value;
+    d["is_set"] = IsSet(knob);
+    out.append(d);
+  }
+  return out;
+}
+
 const char* OwnerName(aten::Owner owner) {
   static constexpr const char* kNames[] = {"captured", "native", "composite", "fallback"};
   return kNames[static_cast<int>(owner)];
@@ -142,7 +157,7 @@ PYBIND11_MODULE(_C, m) {
           Runtime::SetPaths(std::move(paths));
           Runtime::SetInterpreter(interpreter::GetInterpreter(), &interpreter::DestroyHostStorage);
           Runtime::SetKernels(interpreter::KernelHandlers());
-    Runtime::SetSiteFunction(&SiteOf);
+          Runtime::SetSiteFunction(&SiteOf);
           aten::SetSiteHook(&CurrentSite);
           device::RegisterHooks();
           aten::RegisterCapturedOperators();
@@ -160,8 +175,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("default_mode", [] { return static_cast<int>(device::DefaultMode()); });
   m.def("thread_mode", &device::ThreadMode);
   m.def("set_thread_mode", &device::SetThreadMode);
-  m.def("begin_region", [] { StreamOf(-1).BeginRegion(); }, NoGil());
-  m.def("end_region", [] { device::ThrowIfError(StreamOf(-1).EndRegion()); }, NoGil());
+  m.def("begin_region", &BeginRegion, NoGil());
+  m.def("end_region", &EndRegion, NoGil());
+  m.def("abandon_region", &AbandonRegion, NoGil());
   m.def("stats", &Stats);
   m.def("reset_stats", &ResetStats);
   m.def("explain", [] { return StreamOf(-1).Explain(); });
@@ -191,6 +207,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("default_generator",
         [](int index) { return device::DefaultGenerator(static_cast<c10::DeviceIndex>(index)); });
   m.def("config_markdown", &ConfigMarkdown);
+  m.def("unknown_knobs", &UnknownKnobs);
+  m.def("knobs", &Knobs);
   m.def("lowered_ops", &lowering::RegisteredOps);
   m.def("operator_owners", [] {
     std::vector<std::pair<std::string, std::string>> out;
