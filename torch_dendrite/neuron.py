@@ -153,12 +153,11 @@ def get_execution_mode() -> str:
 @contextlib.contextmanager
 def execution_mode(mode: str) -> Iterator[None]:
     """Sets this thread's mode, and that of the backward passes it starts, within a ``with`` block."""
-    previous = _C.thread_mode()
     _C.set_thread_mode(_mode(mode))
     try:
         yield
     finally:
-        _C.set_thread_mode(previous)
+        _C.reset_thread_mode()
 
 
 def _mode(mode: str) -> int:

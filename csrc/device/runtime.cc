@@ -1,6 +1,7 @@
 #include "csrc/device/runtime.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -26,7 +27,15 @@ std::atomic<bool> g_shut_down{false};
 std::atomic<pid_t> g_pid{0};
 std::atomic<int> g_default_mode{-1};  // -1: DENDRITE_MODE not read yet
 thread_local int t_device = 0;
-thread_local int t_mode = -1;
+
+// A thread's mode travels in its ThreadLocalState, so that autograd's threads take that of the
+// backward call that they work for.
+constexpr std::string_view kModeName = "dendrite execution mode";
+constexpr c10::DebugInfoKind kModeKind(&kModeName);
+struct ModeInfo final : c10::DebugInfoBase {
+  explicit ModeInfo(int m) : mode(m) {}
+  const int mode;
+};
 
 void Warn(const std::string& message) { TORCH_WARN(message); }
 
@@ -167,10 +176,17 @@ engine::Mode DefaultMode() {
   return static_cast<engine::Mode>(mode);
 }
 void SetDefaultMode(engine::Mode mode) { g_default_mode = static_cast<int>(mode); }
-int ThreadMode() { return t_mode; }
-void SetThreadMode(int mode) { t_mode = mode; }
-engine::Mode CurrentMode() {
-  return t_mode >= 0 ? static_cast<engine::Mode>(t_mode) : DefaultMode();
+int ThreadMode() {
+  const auto* info = static_cast<const ModeInfo*>(c10::ThreadLocalDebugInfo::get(kModeKind));
+  return info != nullptr ? info->mode : -1;
 }
+void SetThreadMode(int mode) {
+  c10::ThreadLocalDebugInfo::_push(kModeKind, std::make_shared<ModeInfo>(mode));
+}
+engine::Mode CurrentMode() {
+  const int mode = ThreadMode();
+  return mode >= 0 ? static_cast<engine::Mode>(mode) : DefaultMode();
+}
+void ResetThreadMode() { c10::ThreadLocalDebugInfo::_pop(kModeKind); }
 
 }  // namespace dendrite::device

@@ -82,5 +82,7 @@ engine::Mode DefaultMode();
 // -1: follow the process's default.
 int ThreadMode();
 void SetThreadMode(int mode);
+// Takes back the last SetThreadMode of this thread. REQUIRES: properly nested.
+void ResetThreadMode();
 
 }  // namespace dendrite::device

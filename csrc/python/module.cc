@@ -175,6 +175,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("default_mode", [] { return static_cast<int>(device::DefaultMode()); });
   m.def("thread_mode", &device::ThreadMode);
   m.def("set_thread_mode", &device::SetThreadMode);
+  m.def("reset_thread_mode", &device::ResetThreadMode);
   m.def("begin_region", &BeginRegion, NoGil());
   m.def("end_region", &EndRegion, NoGil());
   m.def("abandon_region", &AbandonRegion, NoGil());
