@@ -18,13 +18,14 @@ from typing import Any
 
 import torch
 
-from torch_dendrite import _C
+from torch_dendrite import _C, _dlpack
 
 _INTERFACES = "torch._dynamo.device_interface"
 
 
 def install() -> None:
     atexit.register(_C.shutdown)
+    _dlpack.register()
     if _INTERFACES in sys.modules:
         _register_interface()
     else:

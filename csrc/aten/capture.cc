@@ -106,7 +106,8 @@ void AddTensor(Scratch& s, const at::Tensor& t) {
                 c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(s.device)), " and ",
                 t.device(), "!");
   }
-  s.slots.push_back({device::BlockOf(t), t.storage_offset()});
+  engine::Block* block = device::BlockOf(t);
+  s.slots.push_back({block, device::OffsetInBlock(t, block)});
 }
 
 bool AddNumber(Scratch& s, const IValue& v, bool lift) {
@@ -232,6 +233,33 @@ bool Gather(const OpInfo& info, const IValue* args, Scratch& s) {
   return true;
 }
 
+// Index tensors may be the host's, as on other devices.
+void MoveHostIndices(const OpInfo& info, IValue* args) {
+  const at::Tensor& self = args[0].toTensor();
+  if (!IsOurs(self)) return;
+  for (size_t i = 0; i < info.args.size(); ++i) {
+    if (info.args[i].type != ArgInfo::Type::kOptionalTensorList || args[i].isNone()) continue;
+    auto list = args[i].toOptionalTensorList();
+    for (size_t k = 0; k < list.size(); ++k) {
+      const std::optional<at::Tensor> t = list.get(k);
+      if (t.has_value() && t->defined() && t->device().is_cpu()) list.set(k, t->to(self.device()));
+    }
+  }
+}
+
+bool HasMask(const OpInfo& info, const IValue* args) {
+  for (size_t i = 0; i < info.args.size(); ++i) {
+    if (info.args[i].type != ArgInfo::Type::kOptionalTensorList || args[i].isNone()) continue;
+    const auto list = args[i].toOptionalTensorList();
+    for (size_t k = 0; k < list.size(); ++k) {
+      const std::optional<at::Tensor> t = list.get(k);
+      if (!t.has_value() || !t->defined()) continue;
+      if (t->scalar_type() == at::kBool || t->scalar_type() == at::kByte) return true;
+    }
+  }
+  return false;
+}
+
 uint64_t HashWords(const Scratch& s) {
   uint64_t h = s.words.size();
   for (uint64_t w : s.words) {
@@ -296,7 +324,11 @@ void Capture(OpInfo& info, torch::jit::Stack* stack) {
   thread_local Scratch scratch;
   const size_t count = info.args.size();
   const size_t first = stack->size() - count;
+  if (info.host_indices) MoveHostIndices(info, stack->data() + first);
   if (info.synchronous) return RunSynchronously(info, stack);
+  if (info.mask_decides_shape && HasMask(info, stack->data() + first)) {
+    return RunSynchronously(info, stack);
+  }
   Scratch& s = scratch;
   s.Clear();
   if (!Gather(info, stack->data() + first, s)) return RunSynchronously(info, stack);

@@ -1,5 +1,6 @@
 // MakeEntry: the slow half of capture, once per operator and argument metadata.
 #include <ATen/EmptyTensor.h>
+#include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <atomic>
@@ -27,17 +28,23 @@ at::Tensor ToMeta(const at::Tensor& t) {
   return meta;
 }
 
-IValue ToMeta(const IValue& v) {
-  if (v.isTensor()) return ToMeta(v.toTensor());
+// A host tensor that stands in for `t`.
+at::Tensor ToZeros(const at::Tensor& t) {
+  if (!device::IsOurs(t)) return t;
+  return at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kCPU)).zero_();
+}
+
+IValue MapTensors(const IValue& v, at::Tensor (*map)(const at::Tensor&)) {
+  if (v.isTensor()) return map(v.toTensor());
   if (v.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor& t : v.toTensorVector()) list.push_back(ToMeta(t));
+    for (const at::Tensor& t : v.toTensorVector()) list.push_back(map(t));
     return list;
   }
   if (v.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
     for (const auto& t : v.toOptionalTensorVector()) {
-      list.push_back(t.has_value() ? std::optional<at::Tensor>(ToMeta(*t)) : std::nullopt);
+      list.push_back(t.has_value() ? std::optional<at::Tensor>(map(*t)) : std::nullopt);
     }
     return list;
   }
@@ -55,7 +62,9 @@ class Maker {
     torch::jit::Stack meta;
     try {
       RunMeta(&meta);
-    } catch (const c10::NotImplementedError&) {
+    } catch (const std::exception&) {
+      // Either there is no Meta kernel, or the call is wrong. Meta kernels written in Python have
+      // words and error classes of their own, so the CPU kernel is the judge of that, now.
       entry->synchronous = true;
       return entry;
     }
@@ -90,9 +99,23 @@ class Maker {
  private:
   void RunMeta(torch::jit::Stack* meta) {
     at::AutoDispatchBelowADInplaceOrView below;
-    for (size_t i = 0; i < info_.args.size(); ++i) meta->push_back(ToMeta(args_[i]));
+    if (info_.meta_wrong && !Trains()) {
+      for (size_t i = 0; i < info_.args.size(); ++i) meta->push_back(MapTensors(args_[i], ToZeros));
+      meta_args_.assign(meta->begin(), meta->end());
+      info_.op.callBoxed(meta);
+      return;
+    }
+    for (size_t i = 0; i < info_.args.size(); ++i) meta->push_back(MapTensors(args_[i], ToMeta));
     meta_args_.assign(meta->begin(), meta->end());
     info_.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), meta);
+  }
+
+  bool Trains() const {
+    const auto& arguments = info_.op.schema().arguments();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].name() == "training") return args_[i].toBool();
+    }
+    return false;
   }
 
   int32_t AddOperand(const at::Tensor& t, const ArgInfo& arg) {
@@ -173,7 +196,8 @@ class Maker {
     const ArgInfo& info = info_.args[i];
     Arg arg;
     ReplayArg replay;
-    replay.constant = v;
+    // Tensors must not be kept: the entry lives for ever.
+    if (!v.isTensor() && !v.isTensorList() && !v.isOptionalTensorList()) replay.constant = v;
     std::vector<int32_t>& operands = arg_operands_[i];
     if (!v.isNone()) {
       switch (info.type) {

@@ -15,14 +15,14 @@ namespace {
 using device::BlockOf;
 using device::Runtime;
 
-at::Tensor StridedOver(void* data, size_t nbytes, const at::Tensor& like, c10::DataPtr owner) {
-  (void)data;
+at::Tensor StridedOver(const engine::Block* block, const at::Tensor& like, c10::DataPtr owner) {
+  const size_t nbytes = block->nbytes;
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), nbytes,
                                                        std::move(owner), nullptr, false);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), like.dtype());
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
-                                                      like.storage_offset());
+                                                      device::OffsetInBlock(like, block));
   if (like.is_conj()) tensor._set_conj(true);
   if (like.is_neg()) tensor._set_neg(true);
   return tensor;
@@ -56,14 +56,14 @@ at::Tensor HostView(const at::Tensor& t) {
   if (Runtime::Get().host_visible()) {
     device::ThrowIfError(stream.WaitForBlock(block));
     auto* keep = new c10::Storage(t.storage());
-    return StridedOver(block->data, block->nbytes, t,
+    return StridedOver(block, t,
                        c10::DataPtr(
                            block->data, keep, [](void* k) { delete static_cast<c10::Storage*>(k); },
                            c10::Device(c10::kCPU)));
   }
   c10::DataPtr bytes = c10::GetDefaultCPUAllocator()->allocate(block->nbytes + 64);
   device::ThrowIfError(stream.ReadBlock(block, bytes.get()));
-  return StridedOver(bytes.get(), block->nbytes, t, std::move(bytes));
+  return StridedOver(block, t, std::move(bytes));
 }
 
 void CommitHostView(const at::Tensor& t, const at::Tensor& host) {
@@ -90,7 +90,8 @@ void CopyFromHost(const at::Tensor& dst, const at::Tensor& src) {
   engine::Block* block = BlockOf(dst);
   engine::Stream& stream = Runtime::Get().stream(dst.device().index());
   if (!Runtime::Get().host_visible()) {
-    const bool whole = dst.is_non_overlapping_and_dense() && dst.storage_offset() == 0 &&
+    const bool whole = dst.is_non_overlapping_and_dense() &&
+                       device::OffsetInBlock(dst, block) == 0 &&
                        static_cast<size_t>(dst.numel() * dst.element_size()) == block->nbytes &&
                        !dst.is_conj() && !dst.is_neg();
     if (!whole) {
@@ -124,15 +125,13 @@ void CopyFromHost(const at::Tensor& dst, const at::Tensor& src) {
     // Nobody knows this storage yet; its memory may still be in use by work that was dispatched
     // before it was freed.
     stream.WaitForSequence(block->last_use.load());
-    StridedOver(block->data, block->nbytes, dst, c10::DataPtr(block->data, c10::Device(c10::kCPU)))
-        .copy_(src);
+    StridedOver(block, dst, c10::DataPtr(block->data, c10::Device(c10::kCPU))).copy_(src);
     return;
   }
   at::Tensor values = at::empty_strided(dst.sizes(), c10::contiguous_strides(dst.sizes()),
                                         dst.options().device(c10::kCPU));
   values.copy_(src);
-  at::Tensor target = StridedOver(block->data, block->nbytes, dst,
-                                  c10::DataPtr(block->data, c10::Device(c10::kCPU)));
+  at::Tensor target = StridedOver(block, dst, c10::DataPtr(block->data, c10::Device(c10::kCPU)));
   device::ThrowIfError(stream.RunOnHost(
       [target, values]() mutable -> Status {
         at::AutoDispatchBelowADInplaceOrView guard;
@@ -144,6 +143,9 @@ void CopyFromHost(const at::Tensor& dst, const at::Tensor& src) {
 
 at::Tensor ToDevice(const at::Tensor& host, int device) {
   if (!host.defined()) return host;
+  TORCH_CHECK(host.layout() == c10::kStrided && !host.is_quantized(),
+              "the neuron device has strided tensors only, got layout ", host.layout(),
+              host.is_quantized() ? " of a quantized type" : "");
   at::Tensor result =
       device::EmptyStrided(host.sizes(), host.strides(), host.scalar_type(), device);
   CopyFromHost(result, host);

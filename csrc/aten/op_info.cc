@@ -141,11 +141,14 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
     returns.push_back(info);
   }
   checks_overlap = mutates && !short_base.starts_with("_f") && !short_base.starts_with("_amp");
+  meta_wrong = IsMetaWrong(short_base);
   batch_norm_writes = functional == "aten.native_batch_norm.default" ||
                       functional == "aten._batch_norm_with_update.default";
 
-  const bool data_dependent =
-      op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
+  for (const ArgInfo& info : args) host_indices |= info.type == ArgInfo::Type::kOptionalTensorList;
+  mask_decides_shape = host_indices && op.hasTag(at::Tag::dynamic_output_shape);
+  const bool data_dependent = op.hasTag(at::Tag::data_dependent_output) ||
+                              (op.hasTag(at::Tag::dynamic_output_shape) && !mask_decides_shape);
   const bool ours = name.starts_with("aten::") || name.starts_with("dendrite::");
   // Kernels of other libraries may be Python's, which must run on the calling thread.
   synchronous = !supported || data_dependent || !any_tensor || !ours;

@@ -76,7 +76,10 @@ struct OpInfo {
   bool synchronous = false;                   // always
   bool mutates = false;                       // in-place or out=
   bool checks_overlap = false;
-  bool batch_norm_writes = false;  // running statistics, undeclared, when training
+  bool batch_norm_writes = false;   // running statistics, undeclared, when training
+  bool meta_wrong = false;          // the CPU kernel says what the results look like
+  bool host_indices = false;        // has a list of index tensors, which may be the host's
+  bool mask_decides_shape = false;  // synchronous if one of its index tensors is a mask
 
   std::mutex mu;
   std::unordered_map<uint64_t, std::vector<std::unique_ptr<MemoEntry>>> memo;  // guarded by mu

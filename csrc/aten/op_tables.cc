@@ -136,6 +136,26 @@ bool IsWantedWhole(std::string_view base) {
   return names.contains(base);
 }
 
+bool IsMetaWrong(std::string_view base) {
+  static const Set names = {
+      // Strides follow from how the CPU's libraries work.
+      "_fft_c2c",
+      "_fft_r2c",
+      "_fft_c2r",
+      "linalg_eig",
+      "linalg_lstsq",
+      // What is saved for the gradient is empty when evaluating.
+      "native_batch_norm",
+      "_native_batch_norm_legit",
+      "_native_batch_norm_legit_no_training",
+      "_batch_norm_no_update",
+      // Which of the auxiliary results are empty depends on the kernel that was chosen.
+      "_embedding_bag",
+      "_embedding_bag_forward_only",
+  };
+  return names.contains(base);
+}
+
 bool IsNative(const std::string& name) {
   static const Set names = {"aten::empty",
                             "aten::empty_strided",

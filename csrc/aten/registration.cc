@@ -63,7 +63,8 @@ Owner OwnerOf(const OperatorHandle& op) {
   const auto& schema = op.schema();
   const std::string& name = schema.name();
   if (IsNative(name)) return Owner::kNative;
-  if (IsView(schema)) return Owner::kComposite;
+  // Those that change a tensor's sizes in place move no values.
+  if (IsView(schema) || op.hasTag(at::Tag::inplace_view)) return Owner::kComposite;
   bool tensor = false;
   for (const auto& arg : schema.arguments()) {
     tensor |= arg.type()->isSubtypeOf(*c10::TensorType::get()) ||

@@ -4,8 +4,10 @@
 #include <c10/core/StorageImpl.h>
 
 #include <cstring>
+#include <mutex>
 
 #include "csrc/device/error.h"
+#include "csrc/device/memory_interface.h"
 
 namespace dendrite::device {
 namespace {
@@ -16,7 +18,36 @@ void DeleteBlock(void* context) {
   engine::ReleaseMemory(block);
 }
 
-class CachingAllocator final : public c10::Allocator {
+// A storage that somebody else made over our memory: what it came with, and the Block.
+struct Alias {
+  engine::Block* block;
+  c10::DataPtr foreign;
+};
+void DeleteAlias(void* context) {
+  auto* alias = static_cast<Alias*>(context);
+  engine::Block* block = alias->block;
+  delete alias;
+  engine::ReleaseMemory(block);
+}
+
+// The Block of a storage that our allocator did not make; from the first call on the storage keeps
+// it.
+engine::Block* BlockOfAlias(c10::StorageImpl* storage) {
+  static std::mutex mu;
+  std::lock_guard lock(mu);
+  const c10::DataPtr& data = storage->data_ptr();
+  if (data.get_deleter() == &DeleteAlias) return static_cast<Alias*>(data.get_context())->block;
+  engine::Block* block =
+      Runtime::Get().device(storage->device().index()).allocator->Find(data.get());
+  TORCH_CHECK(block != nullptr, "the memory of this neuron storage is not the device's own");
+  void* begin = data.get();
+  const c10::Device device = data.device();
+  auto* alias = new Alias{block, {}};
+  alias->foreign = storage->set_data_ptr(c10::DataPtr(begin, alias, &DeleteAlias, device));
+  return block;
+}
+
+class CachingAllocator final : public MemoryInterface {
  public:
   c10::DataPtr allocate(size_t nbytes) override {
     const int device = CurrentDevice();
@@ -46,6 +77,12 @@ class DeviceScope {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
+// For storages that PyTorch makes by itself (UntypedStorage of a device).
+const bool kRegistered = [] {
+  c10::SetAllocator(kDeviceType, GetAllocator());
+  return true;
+}();
+
 }  // namespace
 
 c10::Allocator* GetAllocator() {
@@ -55,9 +92,17 @@ c10::Allocator* GetAllocator() {
 
 engine::Block* BlockOf(const c10::StorageImpl* storage) {
   const c10::DataPtr& data = storage->data_ptr();
-  TORCH_CHECK(data.get_deleter() == &DeleteBlock,
-              "this neuron storage was not made by the device's own allocator");
-  return static_cast<engine::Block*>(data.get_context());
+  if (data.get_deleter() == &DeleteBlock) return static_cast<engine::Block*>(data.get_context());
+  return BlockOfAlias(const_cast<c10::StorageImpl*>(storage));
+}
+
+int64_t OffsetInBlock(const at::Tensor& t, const engine::Block* block) {
+  const auto* begin = static_cast<const char*>(t.storage().data());
+  const int64_t bytes = begin - static_cast<const char*>(block->data);
+  if (bytes == 0) return t.storage_offset();
+  const auto size = static_cast<int64_t>(t.element_size());
+  TORCH_CHECK(bytes % size == 0, "a neuron tensor must be aligned to its element size");
+  return bytes / size + t.storage_offset();
 }
 
 at::Tensor EmptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype,

@@ -14,11 +14,14 @@ c10::Allocator* GetAllocator();
 
 inline bool IsOurs(const at::Tensor& t) { return t.defined() && t.device().type() == kDeviceType; }
 
-// The Block behind a storage or tensor. Throws for a storage that our allocator did not make.
+// The Block behind a storage or tensor. A storage that somebody else made over our memory (DLPack,
+// from_blob) shares the Block of that memory. Throws for memory that is not ours.
 engine::Block* BlockOf(const c10::StorageImpl* storage);
 inline engine::Block* BlockOf(const at::Tensor& t) {
   return BlockOf(t.storage().unsafeGetStorageImpl());
 }
+// Where a tensor begins in its Block, in elements.
+int64_t OffsetInBlock(const at::Tensor& t, const engine::Block* block);
 
 // A fresh, uninitialised tensor.
 at::Tensor EmptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype,

@@ -109,13 +109,36 @@ Result<Block*> Allocator::Allocate(size_t nbytes, int stream_pool) {
   block->stream_pool = stream_pool;
   block->last_use.store(last_use, std::memory_order_relaxed);
   if (options_.host_visible) block->host_data = data;
+  std::lock_guard lock(mu_);
+  block->next = in_use_;
+  if (in_use_ != nullptr) in_use_->previous = block;
+  in_use_ = block;
   return block;
+}
+
+Block* Allocator::Find(const void* address) {
+  const auto* byte = static_cast<const char*>(address);
+  std::lock_guard lock(mu_);
+  for (Block* block = in_use_; block != nullptr; block = block->next) {
+    const auto* begin = static_cast<const char*>(block->data);
+    if (byte < begin || byte >= begin + block->capacity) continue;
+    // At zero its memory is on the way back to the pool.
+    int32_t refs = block->memory_refs.load(std::memory_order_relaxed);
+    while (refs > 0 && !block->memory_refs.compare_exchange_weak(refs, refs + 1)) {
+    }
+    if (refs == 0) return nullptr;
+    Retain(block);
+    return block;
+  }
+  return nullptr;
 }
 
 void Allocator::ReturnMemory(Block* block) {
   std::lock_guard lock(mu_);
   stats_.allocated -= static_cast<int64_t>(block->nbytes);
   ++stats_.frees;
+  (block->previous != nullptr ? block->previous->next : in_use_) = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
   pools_[{block->stream_pool, block->capacity}].push_back(
       {block->data, block->last_use.load(std::memory_order_relaxed)});
   pooled_ += block->capacity;

@@ -40,6 +40,10 @@ struct Block {
   size_t capacity = 0;  // what the pool gave
   int stream_pool = 0;  // the pool that the memory returns to
 
+  // --- guarded by the allocator's lock: its list of blocks whose memory is in use
+  Block* previous = nullptr;
+  Block* next = nullptr;
+
   // --- atomic
   std::atomic<int32_t> refs{1};         // storage, open tape, dispatched work
   std::atomic<int32_t> memory_refs{1};  // storage, open tape
@@ -93,6 +97,9 @@ class Allocator {
   // of zero bytes has an address of its own too. The returned block carries one reference and one
   // memory reference, both the storage's.
   Result<Block*> Allocate(size_t nbytes, int stream_pool);
+  // The block in use whose memory holds `address`, with a memory reference for the caller; null if
+  // there is none. Walks all blocks: for storages that others made over our memory.
+  Block* Find(const void* address);
   // Returns pooled memory to the system.
   void EmptyCache();
   MemoryStats stats() const;
@@ -118,6 +125,7 @@ class Allocator {
   std::map<std::pair<int, size_t>, std::vector<FreeMemory>>
       pools_;  // (pool, capacity) -> free memory
   size_t pooled_ = 0;
+  Block* in_use_ = nullptr;  // head of the list
   MemoryStats stats_;
   char* range_ = nullptr;  // opaque: the reserved range
   size_t range_size_ = 0, range_used_ = 0;

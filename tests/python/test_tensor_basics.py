@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 
 import pytest
 import torch
@@ -92,7 +93,8 @@ def test_printing_is_cpus_text_with_the_device_named(shape, dtype, device):
 
 def test_printing_special_values(device):
     x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1e-42])
-    assert repr(x.to(device)).replace(f", device='{device}:0'", "") == repr(x)
+    # The device's name may not fit on the line.
+    assert re.sub(rf",\s+device='{device}:0'", "", repr(x.to(device))) == repr(x)
 
 
 def test_numpy_raises_as_on_cuda(device):
