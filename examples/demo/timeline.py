@@ -10,8 +10,9 @@ import pathlib
 HTML = pathlib.Path(__file__).with_name("timeline.html")
 MAX_EVENTS = 8000
 COLOURS = {0: "#9aa5b1", 1: "#3d7ea6", 2: "#2a9d6f", 3: "#c77d2e"}
-HOST, COMPILE = "#b3446c", "#7b5ea7"
-LABELS_ACROSS = 90  # a block at least this part of the picture's width gets its source lines
+CALLER, WAITING, COMPILE = "#d9a441", "#b8ab8d", "#7b5ea7"
+LABELS_ACROSS = 90  # a block at least this part of the picture's width gets its source lines, upright
+LABELS_ALONG = 9  # and one of this part its whole name, along
 
 
 def lanes(events: list[dict]) -> list[str]:
@@ -23,8 +24,9 @@ def lanes(events: list[dict]) -> list[str]:
 def colour(event: dict) -> str:
     if event["lane"].startswith("compile"):
         return COMPILE
-    tier = event.get("tier")
-    return COLOURS.get(tier, HOST) if tier is not None and tier >= 0 else COLOURS[0]
+    if event["lane"] == "caller":
+        return WAITING if event["name"].startswith("waiting") else CALLER
+    return COLOURS.get(event.get("tier"), COLOURS[0])
 
 
 def simplify(events: list[dict], limit: int = MAX_EVENTS) -> list[dict]:
@@ -38,6 +40,7 @@ def simplify(events: list[dict], limit: int = MAX_EVENTS) -> list[dict]:
             before = last.get(event["lane"])
             if (
                 before
+                and event["lane"] != "caller"
                 and before.get("tier") == event.get("tier")
                 and event["begin"] - before["end"] < width
                 and max(event["end"] - event["begin"], before["end"] - before["begin"]) < 16 * width
@@ -50,6 +53,11 @@ def simplify(events: list[dict], limit: int = MAX_EVENTS) -> list[dict]:
                 joined.append(last[event["lane"]])
         events = joined
     return events
+
+
+def short(site: str | None) -> str:
+    """Of a source line its file's name, without the folders."""
+    return (site or "").rsplit("/", 1)[-1]
 
 
 def from_zero(events: list[dict]) -> list[dict]:
@@ -68,7 +76,7 @@ def collect(runs: list[dict]) -> list[dict]:
                 title = (
                     f"{run['workload']}, neuron {run['mode']}: {'first' if part == 'start' else 'last'} steps"
                 )
-                events = simplify(from_zero(events))
+                events = [e | {"site": short(e.get("site"))} for e in simplify(from_zero(events))]
                 found.append(
                     {"title": title, "part": part, "lanes": lanes(events), "events": events}
                     | {"key": (run["workload"], run["mode"])}
@@ -103,7 +111,7 @@ def write_html(traces: list[dict], path: pathlib.Path) -> None:
 def draw(axes, trace: dict) -> None:
     names = trace["lanes"]
     whole = max(e["end"] for e in trace["events"])
-    wide = [e for e in trace["events"] if e.get("site") and e["end"] - e["begin"] >= whole / LABELS_ACROSS]
+    wide = [e for e in trace["events"] if e["end"] - e["begin"] >= whole / LABELS_ACROSS]
     for row, lane in enumerate(names):
         events = [e for e in trace["events"] if e["lane"] == lane]
         spans = [(e["begin"] * 1e3, max(e["end"] - e["begin"], 1e-6) * 1e3) for e in events]
@@ -111,7 +119,11 @@ def draw(axes, trace: dict) -> None:
     for event in wide:
         middle = (event["begin"] + event["end"]) * 500
         row = names.index(event["lane"])
-        axes.text(middle, row, event["site"], fontsize=6, rotation=90, ha="center", va="center", clip_on=True)
+        across = event["end"] - event["begin"] >= whole / LABELS_ALONG
+        # A snippet's name begins with the source lines that it came from.
+        text = event["name"] if across else event["name"].split(",")[0]
+        rotation = 0 if across else 90
+        axes.text(middle, row, text, fontsize=6, rotation=rotation, ha="center", va="center", clip_on=True)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds")
@@ -125,7 +137,7 @@ def write_png(traces: list[dict], path: pathlib.Path) -> None:
     from matplotlib import pyplot
     from matplotlib.patches import Patch
 
-    heights = [1 + 0.6 * len(trace["lanes"]) for trace in traces]
+    heights = [1 + 0.9 * len(trace["lanes"]) for trace in traces]
     figure, all_axes = pyplot.subplots(
         len(traces),
         1,
@@ -137,7 +149,7 @@ def write_png(traces: list[dict], path: pathlib.Path) -> None:
     for axes, trace in zip(all_axes[:, 0], traces, strict=True):
         draw(axes, trace)
     labels = [(COLOURS[0], "tier 0"), (COLOURS[1], "tier 1"), (COLOURS[2], "tier 2"), (COLOURS[3], "tier 3")]
-    labels += [(COMPILE, "compiling"), (HOST, "other")]
+    labels += [(COMPILE, "compiling"), (CALLER, "calling thread"), (WAITING, "waiting")]
     handles = [Patch(color=c, label=text) for c, text in labels]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(labels))
     figure.savefig(path, dpi=120)

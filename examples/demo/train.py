@@ -5,7 +5,10 @@ result in a file. A fresh process per run keeps statistics, caches in memory and
 """
 
 import argparse
+import contextlib
+import inspect
 import json
+import pathlib
 import statistics
 import time
 
@@ -37,6 +40,33 @@ def start_mode(mode: str) -> str:
     return "neuron"
 
 
+class Caller:
+    """The calling thread's lane of the timeline: what the loop below was busy with. The device's trace runs on
+    the same clock and holds the other lanes."""
+
+    def __init__(self):
+        self.events: list[dict] = []
+
+    @contextlib.contextmanager
+    def busy(self, name: str):
+        line = inspect.currentframe().f_back.f_back.f_lineno
+        begin = time.monotonic()
+        yield
+        self.events.append(
+            {"lane": "caller", "name": name, "begin": begin, "end": time.monotonic()}
+            | {"site": f"{pathlib.Path(__file__).name}:{line}", "tier": None}
+        )
+
+
+def window(events: list[dict], begin: float, end: float) -> list[dict]:
+    """What happened between the two, cut off at its borders: a compile may outlast the trace that saw it start."""
+    return [
+        e | {"begin": max(begin, e["begin"]), "end": min(end, e["end"])}
+        for e in events
+        if e["end"] > begin and e["begin"] < end
+    ]
+
+
 def train(name: str, mode: str, steps: int, progress) -> dict:
     """Runs and measures. Times begin here, after the imports: device start and transfers count."""
     workload = WORKLOADS[name]
@@ -52,31 +82,39 @@ def train(name: str, mode: str, steps: int, progress) -> dict:
     optimizer = torch.optim.AdamW(model.parameters(), lr=workload.learning_rate)
     run = torch.compile(model, backend="neuron") if mode == "compiled" else model
     trace_until = max(1, steps // 4)
-    traces: dict[str, list] = {"start": [], "steady": []}
+    caller, events, windows = Caller(), [], {}
     if on_neuron:
         torch.neuron.reset_stats()
         torch.neuron.trace_start()
+        windows["start"] = (time.monotonic(), 0.0)
 
     losses, times, first_step = [], [], 0.0
     for step in range(steps):
         if on_neuron and step == steps - STEADY_TRACE_STEPS > trace_until:
             torch.neuron.trace_start()
+            windows["steady"] = (time.monotonic(), 0.0)
         batch = workload.batch(step)
         step_begin = time.perf_counter()
-        loss = run(*(t.to(device) for t in batch))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        synchronize()
-        losses.append(loss.item())
+        with caller.busy("forward"):
+            loss = run(*(t.to(device) for t in batch))
+        with caller.busy("backward"):
+            loss.backward()
+        with caller.busy("optimizer"):
+            optimizer.step()
+            optimizer.zero_grad()
+        with caller.busy("waiting"):
+            synchronize()
+            losses.append(loss.item())
         times.append(time.perf_counter() - step_begin)
         if step == 0:
             first_step = time.perf_counter() - begin
         if on_neuron and step + 1 == trace_until:
-            traces["start"] = torch.neuron.trace_stop()
+            events += torch.neuron.trace_stop()
+            windows["start"] = (windows["start"][0], time.monotonic())
         progress(step + 1, losses[-1], times[-1])
-    if on_neuron and steps - STEADY_TRACE_STEPS > trace_until:
-        traces["steady"] = torch.neuron.trace_stop()
+    if "steady" in windows:
+        events += torch.neuron.trace_stop()
+        windows["steady"] = (windows["steady"][0], time.monotonic())
 
     untraced = times[steps // 2 : steps - STEADY_TRACE_STEPS] or times[steps // 2 :]
     return {
@@ -85,7 +123,7 @@ def train(name: str, mode: str, steps: int, progress) -> dict:
         "steady_step_seconds": statistics.median(untraced),
         "peak_memory_bytes": max(0, memory_kb("VmHWM") - resident_before) * 1024,
         "stats": torch.neuron.stats() if on_neuron else None,
-        "traces": traces,
+        "traces": {part: window(caller.events + events, *span) for part, span in windows.items()},
     }
 
 
