@@ -266,8 +266,9 @@ Tensor UnsafeView(const Tensor& self, c10::SymIntArrayRef size) { return View(se
 
 void RecordStream(Tensor&, at::Stream) {}  // one executor runs all streams in order
 
-// `param.data = moved` swaps what a tensor is in place, which keeps parameters' identity (and ties between
-// them) in Module.to: possible between the host's and our tensors, which are plain TensorImpls both.
+// `param.data = moved` swaps what a tensor is in place, which keeps parameters' identity (and ties
+// between them) in Module.to: possible between the host's and our tensors, which are plain
+// TensorImpls both.
 bool HasCompatibleShallowCopyType(const Tensor& self, const Tensor& from) {
   const auto plain = [](const Tensor& t) {
     return t.layout() == at::kStrided && (IsOurs(t) || t.device().is_cpu()) && !t.is_quantized();

@@ -3,11 +3,22 @@
 namespace dendrite {
 
 const char* CodeName(Code code) {
-  static constexpr const char* kNames[] = {
-      "OK",                 "CANCELLED",           "UNKNOWN",        "INVALID_ARGUMENT",
-      "DEADLINE_EXCEEDED",  "NOT_FOUND",           "ALREADY_EXISTS", "PERMISSION_DENIED",
-      "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",        "OUT_OF_RANGE",
-      "UNIMPLEMENTED",      "INTERNAL",            "UNAVAILABLE",    "DATA_LOSS"};
+  static constexpr const char* kNames[] = {"OK",
+                                           "CANCELLED",
+                                           "UNKNOWN",
+                                           "INVALID_ARGUMENT",
+                                           "DEADLINE_EXCEEDED",
+                                           "NOT_FOUND",
+                                           "ALREADY_EXISTS",
+                                           "PERMISSION_DENIED",
+                                           "RESOURCE_EXHAUSTED",
+                                           "FAILED_PRECONDITION",
+                                           "ABORTED",
+                                           "OUT_OF_RANGE",
+                                           "UNIMPLEMENTED",
+                                           "INTERNAL",
+                                           "UNAVAILABLE",
+                                           "DATA_LOSS"};
   const int i = static_cast<int>(code);
   return i >= 0 && i < static_cast<int>(std::size(kNames)) ? kNames[i] : "UNKNOWN";
 }

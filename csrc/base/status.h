@@ -1,10 +1,10 @@
 // csrc/base/status.h - the error type of every layer below csrc/device.
 //
 // A Status is a code, a message and, optionally, notes added on the way up. Success costs one null
-// pointer. Codes carry the values of PJRT_Error_Code (the same as absl's), so a plugin's error keeps
-// its code. Result<T> is a Status or a value. Exceptions do not cross these layers; csrc/device
-// turns a Status into a PyTorch error. Values of both types may be used from any thread, one thread
-// at a time.
+// pointer. Codes carry the values of PJRT_Error_Code (the same as absl's), so a plugin's error
+// keeps its code. Result<T> is a Status or a value. Exceptions do not cross these layers;
+// csrc/device turns a Status into a PyTorch error. Values of both types may be used from any
+// thread, one thread at a time.
 #pragma once
 
 #include <cstdlib>
@@ -20,19 +20,19 @@ enum class Code : int {
   kOk = 0,
   kCancelled = 1,
   kUnknown = 2,
-  kInvalidArgument = 3,    // The caller's input is wrong whatever the state of the system.
+  kInvalidArgument = 3,  // The caller's input is wrong whatever the state of the system.
   kDeadlineExceeded = 4,
   kNotFound = 5,
   kAlreadyExists = 6,
   kPermissionDenied = 7,
-  kResourceExhausted = 8,  // Out of memory, disk or slots.
-  kFailedPrecondition = 9, // The system is in a state in which the call is refused.
+  kResourceExhausted = 8,   // Out of memory, disk or slots.
+  kFailedPrecondition = 9,  // The system is in a state in which the call is refused.
   kAborted = 10,
-  kOutOfRange = 11,        // An index outside of its tensor.
-  kUnimplemented = 12,     // We (or the plugin) do not know how; another tier may.
-  kInternal = 13,          // A bug of ours or of the plugin's.
-  kUnavailable = 14,       // A service or plugin is not there now.
-  kDataLoss = 15,          // Truncated, corrupt or tampered bytes.
+  kOutOfRange = 11,     // An index outside of its tensor.
+  kUnimplemented = 12,  // We (or the plugin) do not know how; another tier may.
+  kInternal = 13,       // A bug of ours or of the plugin's.
+  kUnavailable = 14,    // A service or plugin is not there now.
+  kDataLoss = 15,       // Truncated, corrupt or tampered bytes.
 };
 
 const char* CodeName(Code code);
@@ -69,13 +69,15 @@ inline Status Internal(std::string m) { return {Code::kInternal, std::move(m)}; 
 inline Status NotFound(std::string m) { return {Code::kNotFound, std::move(m)}; }
 inline Status Unavailable(std::string m) { return {Code::kUnavailable, std::move(m)}; }
 inline Status DataLoss(std::string m) { return {Code::kDataLoss, std::move(m)}; }
-inline Status FailedPrecondition(std::string m) { return {Code::kFailedPrecondition, std::move(m)}; }
+inline Status FailedPrecondition(std::string m) {
+  return {Code::kFailedPrecondition, std::move(m)};
+}
 inline Status OutOfRange(std::string m) { return {Code::kOutOfRange, std::move(m)}; }
 
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}       // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
   Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit by design
     if (status_.ok()) status_ = Internal("Result made from an OK status");
   }
@@ -103,8 +105,8 @@ class [[nodiscard]] Result {
 #define DENDRITE_CONCAT(a, b) DENDRITE_CONCAT_(a, b)
 
 // Returns from the enclosing function if `expr` is an error.
-#define DENDRITE_RETURN_IF_ERROR(expr)                   \
-  do {                                                   \
+#define DENDRITE_RETURN_IF_ERROR(expr)                                      \
+  do {                                                                      \
     if (::dendrite::Status status_ = (expr); !status_.ok()) return status_; \
   } while (0)
 

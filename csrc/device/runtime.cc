@@ -56,7 +56,9 @@ void Runtime::SetInterpreter(engine::Interpreter* interpreter, void (*destroy)(v
   g_destroy_host_storage = destroy;
 }
 
-void Runtime::SetKernels(std::vector<std::pair<std::string, void*>> kernels) { g_kernels = std::move(kernels); }
+void Runtime::SetKernels(std::vector<std::pair<std::string, void*>> kernels) {
+  g_kernels = std::move(kernels);
+}
 
 void Runtime::SetSiteFunction(tape::SourceSite (*site)(int32_t)) { g_site = site; }
 
@@ -97,7 +99,8 @@ void Runtime::Start() {
   target_ = ValueOrThrow(pjrt::OpenTarget(choice));
 
   if (target_.traits.kernels_by_name) {
-    for (const auto& [name, handler] : g_kernels) ThrowIfError(target_.client->RegisterFfiHandler(name, handler));
+    for (const auto& [name, handler] : g_kernels)
+      ThrowIfError(target_.client->RegisterFfiHandler(name, handler));
   }
   engine::StreamOptions options;
   options.host_visible = target_.traits.host_visible;
@@ -117,7 +120,8 @@ void Runtime::Start() {
 
   // Tier 0 alone never compiles on a host-visible target.
   if (!(options.host_visible && options.tier == engine::TierPolicy::kZero)) {
-    compiler::CompileServiceOptions service = ValueOrThrow(compiler::CompileServiceOptionsFromConfig());
+    compiler::CompileServiceOptions service =
+        ValueOrThrow(compiler::CompileServiceOptionsFromConfig());
     service.client = target_.client;
     service.worker_path = g_paths.worker;
     service.target_name = target_.traits.name;

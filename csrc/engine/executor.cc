@@ -215,6 +215,15 @@ bool Stream::RunSnippet(Chunk& chunk) {
   Status status = Launch(chunk, *chunk.job->loaded());
   const double end = NowSeconds();
   if (status.code() == Code::kFailedPrecondition) return false;  // nothing was launched
+  if (!status.ok()) {                                            // no argument could be made
+    status = Describe(chunk.calls.front(), status);
+    auto shared = std::make_shared<const Status>(status);
+    for (size_t i = 0; i < chunk.blocks.size(); ++i) {
+      if (chunk.written[i]) chunk.blocks[i]->poison = shared;
+    }
+    options_.counters->launch_errors.fetch_add(1, std::memory_order_relaxed);
+    ReportError(status);
+  }
   chunk.plan->choice.Sample(1, end - begin);
   if (options_.trace->on()) {
     const tape::SourceSite site = options_.site(chunk.calls.front().site);

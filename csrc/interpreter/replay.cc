@@ -130,7 +130,9 @@ bool TryOut(const Replay& replay, const Call& call) {
     replay.op.callBoxed(&stack);
     return true;
   } catch (const c10::Error& e) {
-    if (std::string_view(e.what_without_backtrace()).find("not resizable") == std::string_view::npos) throw;
+    if (std::string_view(e.what_without_backtrace()).find("not resizable") ==
+        std::string_view::npos)
+      throw;
     replay.out_refused.store(true, std::memory_order_relaxed);
     return false;
   }

@@ -8,7 +8,6 @@
 #include <ATen/core/ivalue.h>
 
 #include <atomic>
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>

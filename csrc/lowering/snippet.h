@@ -1,11 +1,11 @@
 // csrc/lowering/snippet.h - a tape (closed run of records) to one StableHLO module.
 //
-// The snippet builder keeps, for every storage the tape touches, its current value as an SSA value whose
-// row-major order is the storage's order (an N-dimensional "form" of the touched window), and derives
-// every view from it: contiguous views are reshapes, permuted ones transposes, nested strides slices,
-// expanded ones broadcasts; a gather only where nothing simpler fits. A write of a whole storage replaces
-// the value; a partial write is a dynamic_update_slice in the form of that view, so that donated storages
-// are updated in place; only irregular views scatter.
+// The snippet builder keeps, for every storage the tape touches, its current value as an SSA value
+// whose row-major order is the storage's order (an N-dimensional "form" of the touched window), and
+// derives every view from it: contiguous views are reshapes, permuted ones transposes, nested
+// strides slices, expanded ones broadcasts; a gather only where nothing simpler fits. A write of a
+// whole storage replaces the value; a partial write is a dynamic_update_slice in the form of that
+// view, so that donated storages are updated in place; only irregular views scatter.
 //
 // Pure functions, no state; any thread.
 #pragma once
@@ -22,11 +22,12 @@ namespace dendrite::lowering {
 
 struct SnippetOptions {
   LoweringTraits traits;
-  // Host-visible targets: every output lands in the storage's own memory, so each has an argument that it
-  // aliases (donated if read, a pure destination if not). Opaque: outputs are fresh buffers unless the
-  // storage was an argument that is overwritten.
+  // Host-visible targets: every output lands in the storage's own memory, so each has an argument
+  // that it aliases (donated if read, a pure destination if not). Opaque: outputs are fresh buffers
+  // unless the storage was an argument that is overwritten.
   bool host_visible = true;
-  // Parallel to tape.storages: storages alive after the tape; written ones that are alive are outputs.
+  // Parallel to tape.storages: storages alive after the tape; written ones that are alive are
+  // outputs.
   std::vector<bool> live;
 };
 
@@ -58,8 +59,8 @@ struct SnippetOut {
   int32_t aliased_arg = -1;  // index into Snippet::args
 };
 
-// Where each lifted value went: for slot i of the tape (first_lifted + slot of the signature), which packed
-// vector and which position(s).
+// Where each lifted value went: for slot i of the tape (first_lifted + slot of the signature),
+// which packed vector and which position(s).
 struct LiftedPlace {
   SnippetArg::Kind kind = SnippetArg::Kind::kLiftedFloat;
   int32_t index = -1;
@@ -69,18 +70,20 @@ struct Snippet {
   std::string stablehlo;
   std::vector<SnippetArg> args;
   std::vector<SnippetOut> outs;
-  std::vector<LiftedPlace> lifted;          // size tape.num_lifted
-  std::vector<int32_t> lifted_offsets;      // size tape.num_lifted_offsets: position in the kLiftedInt vector
-  // For each lifted offset: the window it must stay in, checked on the host at launch, since a dynamic
-  // slice clamps silently: 0 <= offset and offset + span <= extent (elements), and the decomposition of the
-  // offset over the form's dimensions must leave room for the view: see CheckLiftedOffset.
+  std::vector<LiftedPlace> lifted;  // size tape.num_lifted
+  std::vector<int32_t>
+      lifted_offsets;  // size tape.num_lifted_offsets: position in the kLiftedInt vector
+  // For each lifted offset: the window it must stay in, checked on the host at launch, since a
+  // dynamic slice clamps silently: 0 <= offset and offset + span <= extent (elements), and the
+  // decomposition of the offset over the form's dimensions must leave room for the view: see
+  // CheckLiftedOffset.
   struct OffsetCheck {
-    Dims form;      // dimensions of the storage's form
-    Dims extent;    // per form dimension: how many elements the view takes
+    Dims form;    // dimensions of the storage's form
+    Dims extent;  // per form dimension: how many elements the view takes
   };
   std::vector<OffsetCheck> offset_checks;
-  std::vector<std::string> custom_calls;    // kernels by name that the module calls, sorted, unique
-  int64_t expected_temp_bytes = 0;          // lower bound of the temporaries that a good compile needs
+  std::vector<std::string> custom_calls;  // kernels by name that the module calls, sorted, unique
+  int64_t expected_temp_bytes = 0;  // lower bound of the temporaries that a good compile needs
 };
 
 // True if a view at element `offset` stays inside its form in every dimension.

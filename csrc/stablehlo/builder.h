@@ -2,12 +2,12 @@
 //
 // One Builder writes one func.func body. Every method appends one operation (or a few) and returns
 // its typed result; shapes are checked on the way, and the first mistake is kept as a Status that
-// Finish reports, so emitters need no error handling per line. Values are plain handles, valid for the
-// Builder that made them. Not thread safe: one Builder belongs to one thread.
+// Finish reports, so emitters need no error handling per line. Values are plain handles, valid for
+// the Builder that made them. Not thread safe: one Builder belongs to one thread.
 //
-// Semantics of each operation: the StableHLO specification. Where PyTorch differs from the compilers'
-// usual lowering (NaN in max, integer division by zero, shift amounts), the *lowering* spells it out;
-// the builder emits what it is told.
+// Semantics of each operation: the StableHLO specification. Where PyTorch differs from the
+// compilers' usual lowering (NaN in max, integer division by zero, shift amounts), the *lowering*
+// spells it out; the builder emits what it is told.
 #pragma once
 
 #include <cstdint>
@@ -71,16 +71,18 @@ class Builder {
   Value Constant(DType dtype, const Dims& dims, double v);      // splat; exact for the dtype
   Value ConstantInt(DType dtype, const Dims& dims, int64_t v);  // splat; exact for 64-bit integers
   Value ConstantComplex(DType dtype, const Dims& dims, double re, double im);
-  Value ConstantInts(DType dtype, const std::vector<int64_t>& values);  // rank 1
-  Value ConstantFloats(DType dtype, const std::vector<double>& values); // rank 1
-  Value MaxFinite(DType dtype, const Dims& dims);               // the largest finite or integer value
-  Value Lowest(DType dtype, const Dims& dims);                  // the lowest finite or integer value
-  Value Infinity(DType dtype, const Dims& dims, bool negative); // integers: as MaxFinite / Lowest
+  Value ConstantInts(DType dtype, const std::vector<int64_t>& values);   // rank 1
+  Value ConstantFloats(DType dtype, const std::vector<double>& values);  // rank 1
+  Value MaxFinite(DType dtype, const Dims& dims);  // the largest finite or integer value
+  Value Lowest(DType dtype, const Dims& dims);     // the lowest finite or integer value
+  Value Infinity(DType dtype, const Dims& dims, bool negative);  // integers: as MaxFinite / Lowest
   Value Iota(DType dtype, const Dims& dims, int64_t dim);
 
   // --- pointwise; operands of one type and shape
-  Value Unary(std::string_view op, const Value& x);  // "abs", "exponential", "tanh", "not", "is_finite" ...
-  Value Binary(std::string_view op, const Value& a, const Value& b);  // "add", "multiply", "maximum", "and" ...
+  Value Unary(std::string_view op,
+              const Value& x);  // "abs", "exponential", "tanh", "not", "is_finite" ...
+  Value Binary(std::string_view op, const Value& a,
+               const Value& b);  // "add", "multiply", "maximum", "and" ...
   Value Add(const Value& a, const Value& b) { return Binary("add", a, b); }
   Value Sub(const Value& a, const Value& b) { return Binary("subtract", a, b); }
   Value Mul(const Value& a, const Value& b) { return Binary("multiply", a, b); }
@@ -88,7 +90,7 @@ class Builder {
   Value Compare(Cmp cmp, const Value& a, const Value& b);  // -> bool
   Value Select(const Value& pred, const Value& on_true, const Value& on_false);
   Value Clamp(const Value& lo, const Value& x, const Value& hi);
-  Value Convert(const Value& x, DType to);         // StableHLO convert; bool from number: x != 0
+  Value Convert(const Value& x, DType to);  // StableHLO convert; bool from number: x != 0
   // A smaller type adds a last dimension (the parts, low bytes first), a larger one takes it away.
   Value BitcastConvert(const Value& x, DType to);
   Value Complex(const Value& re, const Value& im);
@@ -98,7 +100,8 @@ class Builder {
   // --- shape
   Value Reshape(const Value& x, const Dims& dims);
   Value Transpose(const Value& x, const Dims& perm);
-  // True if v was made by Transpose: of which value, and how. Lets products read the source instead.
+  // True if v was made by Transpose: of which value, and how. Lets products read the source
+  // instead.
   bool FindTranspose(const Value& v, Value* source, Dims* perm) const;
   // dim_map[i]: the result dimension that dimension i of x becomes (stretched where x has size 1).
   Value BroadcastInDim(const Value& x, const Dims& dims, const Dims& dim_map);
@@ -108,23 +111,25 @@ class Builder {
   Value DynamicSlice(const Value& x, const std::vector<Value>& starts, const Dims& sizes);
   Value DynamicUpdateSlice(const Value& x, const Value& update, const std::vector<Value>& starts);
   Value Concatenate(const std::vector<Value>& xs, int64_t dim);
-  Value Pad(const Value& x, const Value& value, const Dims& low, const Dims& high, const Dims& interior);
+  Value Pad(const Value& x, const Value& value, const Dims& low, const Dims& high,
+            const Dims& interior);
   Value Reverse(const Value& x, const Dims& dims);
 
   // --- contraction and windows
   Value DotGeneral(const Value& a, const Value& b, const DotDims& dims, DType out);
   Value Convolution(const Value& lhs, const Value& rhs, const ConvDims& dims, DType out);
   Value Reduce(const Value& x, const Value& init, const Dims& dims, const Region& body);
-  // Several operands reduced together (argmax: values and indices). body gets 2n values: accumulators
-  // then elements, and returns n.
+  // Several operands reduced together (argmax: values and indices). body gets 2n values:
+  // accumulators then elements, and returns n.
   std::vector<Value> ReduceN(const std::vector<Value>& xs, const std::vector<Value>& inits,
                              const Dims& dims, const RegionN& body);
   Value ReduceWindow(const Value& x, const Value& init, const Dims& window, const Dims& stride,
                      const Dims& window_dilation, const Dims& pad_low, const Dims& pad_high,
                      const Region& body);
   std::vector<Value> ReduceWindowN(const std::vector<Value>& xs, const std::vector<Value>& inits,
-                                   const Dims& window, const Dims& stride, const Dims& window_dilation,
-                                   const Dims& pad_low, const Dims& pad_high, const RegionN& body);
+                                   const Dims& window, const Dims& stride,
+                                   const Dims& window_dilation, const Dims& pad_low,
+                                   const Dims& pad_high, const RegionN& body);
 
   // --- indexing, sorting
   struct GatherDims {
@@ -141,12 +146,14 @@ class Builder {
   Value Scatter(const Value& x, const Value& indices, const Value& updates, const ScatterDims& dims,
                 const Region& body, bool sorted = false, bool unique = false);
   // body gets 2n rank-0 values (lhs0, rhs0, lhs1, rhs1, ...) and returns one bool.
-  std::vector<Value> Sort(const std::vector<Value>& xs, int64_t dim, bool stable, const RegionN& body);
+  std::vector<Value> Sort(const std::vector<Value>& xs, int64_t dim, bool stable,
+                          const RegionN& body);
   // While(init, cond, body): loop-carried values.
-  std::vector<Value> While(const std::vector<Value>& init, const RegionN& cond, const RegionN& body);
+  std::vector<Value> While(const std::vector<Value>& init, const RegionN& cond,
+                           const RegionN& body);
 
-  // --- kernels by name: XLA typed FFI custom call (api_version 4). backend_config is the text of an MLIR
-  // dictionary ("{axis = 1 : i64}") or empty.
+  // --- kernels by name: XLA typed FFI custom call (api_version 4). backend_config is the text of
+  // an MLIR dictionary ("{axis = 1 : i64}") or empty.
   std::vector<Value> CustomCall(std::string_view target, const std::vector<Value>& operands,
                                 const std::vector<std::pair<DType, Dims>>& results,
                                 std::string_view backend_config, bool has_side_effect = false);
@@ -161,8 +168,8 @@ class Builder {
   const Status& status() const { return status_; }
   // Records a lowering's own error; later ones are dropped.
   void Fail(Status status);
-  // Drops everything emitted since `mark`, and the mistakes made since (used to try a lowering and take
-  // it back). REQUIRES: status() was OK at GetMark, and no Argument was added since.
+  // Drops everything emitted since `mark`, and the mistakes made since (used to try a lowering and
+  // take it back). REQUIRES: status() was OK at GetMark, and no Argument was added since.
   struct Mark {
     size_t body_size;
     int32_t next_id;

@@ -39,8 +39,6 @@ constexpr bool IsIntegral(DType t) {  // bool not included
   return (t >= DType::kU8 && t <= DType::kI64) || t >= DType::kU16;
 }
 // The type in which PyTorch's CPU kernels compute on `t`: f16 and bf16 compute in f32.
-constexpr DType OpMath(DType t) {
-  return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t;
-}
+constexpr DType OpMath(DType t) { return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t; }
 
 }  // namespace dendrite::tape

@@ -48,7 +48,8 @@ bool View::is_dense() const {
   if (is_contiguous()) return true;
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   int64_t expected = 1;
   for (size_t i : order) {
     if (sizes[i] == 0) return true;

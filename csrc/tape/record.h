@@ -2,14 +2,15 @@
 //
 // A *signature* is everything about an operator call that does not change from step to step:
 // operator, structural arguments, and the views (dtype, sizes, strides) of its tensors. Signatures
-// are interned by csrc/aten, immutable, live until the process ends, and are shared by any number of
-// records and threads. A *record* is one call: a signature plus the storages and offsets it touched
-// and its lifted values. A *tape* here is a closed run of records, numbered locally, in program order:
-// the input of key, lowering and planner. Nothing in this file knows PyTorch.
+// are interned by csrc/aten, immutable, live until the process ends, and are shared by any number
+// of records and threads. A *record* is one call: a signature plus the storages and offsets it
+// touched and its lifted values. A *tape* here is a closed run of records, numbered locally, in
+// program order: the input of key, lowering and planner. Nothing in this file knows PyTorch.
 //
 // Tensors are views over storages. A record that reads a view takes what the storage holds at that
-// point of program order; one that writes a view changes those elements of the storage for the records
-// after it. There is no functionalisation: aliasing is right because storages are what is numbered.
+// point of program order; one that writes a view changes those elements of the storage for the
+// records after it. There is no functionalisation: aliasing is right because storages are what is
+// numbered.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +65,8 @@ struct Arg {
     kString = 10,     // s
     kDType = 11,      // dtype (only where the schema says ScalarType)
     kLifted = 12,     // i: slot of a lifted number; dtype: kI64, kF64, kBool or kC128, its category
-    kLiftedList = 13, // ints: slots, all of category `dtype`
-    kIgnored = 14,    // layout, device, memory format, pin_memory, generator: no meaning for lowering
+    kLiftedList = 13,  // ints: slots, all of category `dtype`
+    kIgnored = 14,  // layout, device, memory format, pin_memory, generator: no meaning for lowering
   };
   Kind kind = Kind::kNone;
   DType dtype = DType::kUndefined;
@@ -91,14 +92,16 @@ struct OperandType {
 };
 
 struct Signature {
-  uint64_t id = 0;   // process-wide, dense, never in a persistent key
-  std::string op;    // the functional overload: "aten.add.Tensor", "aten.relu.default", "dendrite.uniform.default"
+  uint64_t id = 0;  // process-wide, dense, never in a persistent key
+  std::string op;   // the functional overload: "aten.add.Tensor", "aten.relu.default",
+                    // "dendrite.uniform.default"
   std::vector<Arg> args;
   std::vector<OperandType> operands;
   // Results of the functional overload in order (lists flattened), then arguments that the operator
-  // mutates beside its results, in schema order: operand index, -1 where a result is undefined or not
-  // wanted. For a.add_(b): results = {index of a}. Where a result is wider or narrower than the type
-  // that the functional form would give (out=, in-place), the value is converted to the view's dtype.
+  // mutates beside its results, in schema order: operand index, -1 where a result is undefined or
+  // not wanted. For a.add_(b): results = {index of a}. Where a result is wider or narrower than the
+  // type that the functional form would give (out=, in-place), the value is converted to the view's
+  // dtype.
   std::vector<int32_t> results;
   int32_t num_lifted = 0;
 };
@@ -111,9 +114,10 @@ struct Lifted {
 };
 
 struct OperandRef {
-  int32_t storage = -1;     // index into Tape::storages; -1: a lifted operand
-  int64_t offset = 0;       // in elements of the view's dtype
-  int32_t offset_slot = -1; // >= 0: the offset itself is lifted, in this slot of Tape::lifted_offsets
+  int32_t storage = -1;  // index into Tape::storages; -1: a lifted operand
+  int64_t offset = 0;    // in elements of the view's dtype
+  int32_t offset_slot =
+      -1;  // >= 0: the offset itself is lifted, in this slot of Tape::lifted_offsets
 };
 
 struct Record {
@@ -125,9 +129,10 @@ struct Record {
 
 struct StorageInfo {
   int64_t nbytes = 0;
-  // Opaque targets only: the plugin's buffer is rank 1 and holds the whole storage as elements of this type
-  // (form_dims = {nbytes / item size}), both as an argument and as an output. `initialized` is false if no
-  // record before this tape has written the storage: then there is no buffer, and it reads as zeros.
+  // Opaque targets only: the plugin's buffer is rank 1 and holds the whole storage as elements of
+  // this type (form_dims = {nbytes / item size}), both as an argument and as an output.
+  // `initialized` is false if no record before this tape has written the storage: then there is no
+  // buffer, and it reads as zeros.
   DType form_dtype = DType::kUndefined;
   Dims form_dims;
   bool initialized = true;
@@ -143,7 +148,7 @@ struct Tape {
   std::vector<Record> records;
   std::vector<StorageInfo> storages;  // numbered by first appearance
   std::vector<SourceSite> sites;
-  int32_t num_lifted = 0;             // over all records
+  int32_t num_lifted = 0;  // over all records
   int32_t num_lifted_offsets = 0;
 };
 

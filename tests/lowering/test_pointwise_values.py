@@ -25,7 +25,9 @@ def fixed_seed():
 def floats(dtype, *shape):
     if shape:
         return (torch.randn(*shape, dtype=torch.float64) * 2).to(dtype)
-    return torch.cat([torch.tensor(SPECIAL, dtype=torch.float64), torch.randn(73, dtype=torch.float64) * 3]).to(dtype)
+    return torch.cat(
+        [torch.tensor(SPECIAL, dtype=torch.float64), torch.randn(73, dtype=torch.float64) * 3]
+    ).to(dtype)
 
 
 def ints(dtype, n=64):
@@ -55,12 +57,14 @@ def check(call, *, lift=(), host_visible=True, atol=0):
         except AssertionError as e:
             bad = ~torch.isclose(got.to(want.dtype), want, **limits)
             hlo = get_library().dendrite_harness_stablehlo().decode()
-            raise AssertionError(f"result {i}: {e}\n got {got[bad][:8]}\nwant {want[bad][:8]}\n{hlo}") from None
+            raise AssertionError(
+                f"result {i}: {e}\n got {got[bad][:8]}\nwant {want[bad][:8]}\n{hlo}"
+            ) from None
 
 
-UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp exp2 expm1 floor frac isfinite isinf isnan
-isneginf isposinf log log10 log1p log2 logical_not logit nan_to_num neg reciprocal relu round rsqrt sgn sigmoid sign
-signbit sin sinc sinh sqrt square tan tanh trunc deg2rad rad2deg""".split()
+UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp exp2 expm1 floor frac isfinite isinf
+isnan isneginf isposinf log log10 log1p log2 logical_not logit nan_to_num neg reciprocal relu round rsqrt sgn sigmoid
+sign signbit sin sinc sinh sqrt square tan tanh trunc deg2rad rad2deg""".split()
 NO_BOOL = {"neg", "floor", "ceil", "trunc", "round", "frac", "relu", "abs", "sign"}
 
 
@@ -79,8 +83,8 @@ def test_unary(op):
     check(lambda: [fn(a) for a in args])
 
 
-BINARY = """add sub mul div floor_divide remainder fmod maximum minimum fmax fmin atan2 hypot copysign xlogy heaviside eq
-ne lt le gt ge logical_and logical_or logical_xor pow""".split()
+BINARY = """add sub mul div floor_divide remainder fmod maximum minimum fmax fmin atan2 hypot copysign xlogy heaviside
+eq ne lt le gt ge logical_and logical_or logical_xor pow""".split()
 DIVISIONS = {"floor_divide", "remainder", "fmod"}
 
 
@@ -127,20 +131,39 @@ def test_promotion(op):
     check(lambda: [fn(*args) for args in calls])
 
 
-@pytest.mark.parametrize("lift", [(), ("other", "alpha", "exponent", "value", "weight")], ids=["constant", "lifted"])
+@pytest.mark.parametrize(
+    "lift", [(), ("other", "alpha", "exponent", "value", "weight")], ids=["constant", "lifted"]
+)
 def test_numbers(lift):
     x = [floats(t, 6) for t in FLOATS] + [ints(t, 6) for t in (torch.int32, torch.int64, torch.uint8)]
 
     def call():
         out = []
         for a in x:
-            out += [a + 2, a * 3, a - 1, 2 - a, a / 3, a + 0.1, a * 0.1, a / 0.3, a - 0.7, 1.5 - a, a == 2, a > 0.5]
-            out += [a % 3, a // 3, a.fmod(2), a ** 2, a ** 3, torch.add(a, a, alpha=2)]
+            out += [
+                a + 2,
+                a * 3,
+                a - 1,
+                2 - a,
+                a / 3,
+                a + 0.1,
+                a * 0.1,
+                a / 0.3,
+                a - 0.7,
+                1.5 - a,
+                a == 2,
+                a > 0.5,
+            ]
+            out += [a % 3, a // 3, a.fmod(2), a**2, a**3, torch.add(a, a, alpha=2)]
             if a.dtype.is_floating_point:
-                out += [a.abs() ** 0.5, a.abs() ** -1.5, 2.0 ** a, torch.sub(a, a, alpha=0.3)]
+                out += [a.abs() ** 0.5, a.abs() ** -1.5, 2.0**a, torch.sub(a, a, alpha=0.3)]
                 out += [torch.addcmul(a, a, a, value=0.5), torch.addcdiv(a, a, a.abs() + 1, value=0.5)]
                 out += [torch.lerp(a, a * 2, 0.3), torch.lerp(a, a * 2, 0.8), torch.lerp(a, a * 2, a)]
-                out += [a.masked_fill(a > 0, 0.1), a.masked_fill(a > 0, torch.tensor(2.0)), a.round(decimals=1)]
+                out += [
+                    a.masked_fill(a > 0, 0.1),
+                    a.masked_fill(a > 0, torch.tensor(2.0)),
+                    a.round(decimals=1),
+                ]
                 out += [torch.div(a, 0.7, rounding_mode="floor"), torch.div(a, 0.7, rounding_mode="trunc")]
                 out += [torch.div(a, a.flip(0) + 0.1, rounding_mode=m) for m in ("floor", "trunc")]
                 out += [torch.nan_to_num(a, 1.0, 2.0, 3.0), torch.logit(a, 0.2), torch.xlogy(a, 2.0)]
@@ -157,7 +180,8 @@ def test_clamp():
     low, high = torch.randn(len(x)) - 1, torch.randn(len(x)) + 1
     i = ints(torch.int64)
     check(lambda: [x.clamp(-1, 1), x.clamp(min=0.5), x.clamp(max=0.5), x.clamp(low, high), x.clamp_min(0.0),
-                   x.clamp_max(1.0), torch.clamp_min(x, low), torch.clamp_max(x, high), i.clamp(-1, 2), i.clamp(0.5, 2.5)])  # fmt: skip
+                   x.clamp_max(1.0), torch.clamp_min(x, low), torch.clamp_max(x, high), i.clamp(-1, 2),
+                   i.clamp(0.5, 2.5)])  # fmt: skip
 
 
 F = torch.nn.functional
@@ -166,7 +190,8 @@ ACTIVATIONS = {
     "celu": lambda x: F.celu(x, 0.7), "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu, "mish": F.mish, "softplus": lambda x: F.softplus(x, 1.5, 10.0), "hardtanh": F.hardtanh,
     "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "relu6": F.relu6, "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh, "hardshrink": F.hardshrink, "softshrink": F.softshrink, "logsigmoid": F.logsigmoid, "threshold": lambda x: F.threshold(x, 0.3, 2.0),
+    "tanh": torch.tanh, "hardshrink": F.hardshrink, "softshrink": F.softshrink, "logsigmoid": F.logsigmoid,
+    "threshold": lambda x: F.threshold(x, 0.3, 2.0),
     "prelu": lambda x: F.prelu(x, torch.tensor([0.3], dtype=x.dtype)), "logit": lambda x: torch.logit(x, 0.1),
 }  # fmt: skip
 
@@ -185,7 +210,9 @@ def test_activation_and_its_gradient(name):
     values = {t: floats(t)[torch.isfinite(floats(t))] for t in FLOATS}
     values = {t: v[:80] for t, v in values.items()}
     grads = {t: torch.randn(len(v), dtype=torch.float64).to(t) for t, v in values.items()}
-    check(call, atol=1e-5 if name == "gelu_tanh" else 0)  # far out, PyTorch's own formula is left with rounding errors
+    check(
+        call, atol=1e-5 if name == "gelu_tanh" else 0
+    )  # far out, PyTorch's own formula is left with rounding errors
 
 
 def test_conversions():
@@ -201,7 +228,8 @@ def test_factories():
     check(lambda: [torch.zeros(2, 3), torch.ones(3, dtype=torch.int64), torch.full((2,), 1.5), torch.arange(7),
                    torch.arange(1, 2, 0.1), torch.arange(3, 20, 4), torch.zeros_like(n), torch.ones_like(n),
                    torch.full_like(n, 3.25), torch.linspace(-1, 1, 11), torch.linspace(0, 5, 4), torch.eye(3),
-                   torch.eye(2, 4, dtype=torch.int32), n.new_full((2,), 4.0), torch.zeros(0, 3), torch.arange(0)])  # fmt: skip
+                   torch.eye(2, 4, dtype=torch.int32), n.new_full((2,), 4.0), torch.zeros(0, 3),
+                   torch.arange(0)])  # fmt: skip
 
 
 def test_complex():

@@ -82,7 +82,7 @@ def test_random_program(seed, host_visible):
     shapes = [(4, 6), (2, 3, 4), (8,), (5, 7), (1, 6), (3, 1, 5), (16, 8)]
     tensors = [torch.randn(rng.choice(shapes)) for _ in range(3)]
     if host_visible:
-        tensors.append(torch.randn(300)[37:37 + 60].view(6, 10))  # a window of a larger storage
+        tensors.append(torch.randn(300)[37 : 37 + 60].view(6, 10))  # a window of a larger storage
     recorder = Recorder(host_visible=host_visible)
     with recorder:
         for _ in range(12):
@@ -108,7 +108,8 @@ def test_random_program(seed, host_visible):
                 try:
                     getattr(target, action)(other)
                 except RuntimeError as e:  # PyTorch refuses some overlaps, and then nothing is recorded
-                    assert "memory location" in str(e) or "overlap" in str(e)
+                    if not ("memory location" in str(e) or "overlap" in str(e)):
+                        raise
     compare(recorder, tensors)
 
 
@@ -136,7 +137,9 @@ def test_value_is_read_back_for_nothing():
     assert hlo().count("transpose") <= 3  # x to y's sizes, and each result to its storage's order
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.float32, torch.float64, torch.bool, torch.uint8, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.int32, torch.float32, torch.float64, torch.bool, torch.uint8, torch.complex64]
+)
 def test_dtype_views(dtype):
     x = torch.randint(0, 2, (4, 16), dtype=torch.uint8)
     recorder = Recorder()
