@@ -1,5 +1,6 @@
 // Operators whose CPU kernel has another name or none: attention (fused), recurrent cells, ranges.
 #include <ATen/Functions.h>
+#include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <torch/library.h>
 
@@ -50,6 +51,9 @@ Attention FusedAttention(const Tensor& q, const Tensor& k, const Tensor& v, cons
   }
   auto [out, logsumexp] =
       at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal, mask, scale);
+  // PyTorch's Meta kernel, which torch.compile believes, promises the query's layout.
+  Tensor promised = at::empty_like(q);
+  if (promised.strides() != out.strides()) out = promised.copy_(out);
   const Tensor none;
   return {out,
           logsumexp,
@@ -199,3 +203,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 }  // namespace dendrite::aten
+
+// scaled_dot_product_attention asks this stub rather than the operator of that name, and takes the
+// unfused path for a device without one.
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &dendrite::aten::SdpChoice)
+}  // namespace at::native

@@ -16,19 +16,19 @@ constexpr size_t kStateBytes = 16;
 }
 
 GeneratorImpl::GeneratorImpl(c10::DeviceIndex device)
+    : GeneratorImpl(device, std::make_shared<State>()) {}
+GeneratorImpl::GeneratorImpl(c10::DeviceIndex device, std::shared_ptr<State> state)
     : c10::GeneratorImpl(c10::Device(kDeviceType, device),
-                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+      state_(std::move(state)) {}
 
-void GeneratorImpl::set_current_seed(uint64_t seed) {
-  seed_ = seed;
-  offset_ = 0;
-}
-void GeneratorImpl::set_offset(uint64_t offset) { offset_ = offset; }
-uint64_t GeneratorImpl::get_offset() const { return offset_; }
-uint64_t GeneratorImpl::current_seed() const { return seed_; }
+void GeneratorImpl::set_current_seed(uint64_t seed) { *state_ = {seed, 0}; }
+void GeneratorImpl::set_offset(uint64_t offset) { state_->offset = offset; }
+uint64_t GeneratorImpl::get_offset() const { return state_->offset; }
+uint64_t GeneratorImpl::current_seed() const { return state_->seed; }
 uint64_t GeneratorImpl::seed() {
   set_current_seed(c10::detail::getNonDeterministicRandom());
-  return seed_;
+  return state_->seed;
 }
 
 void GeneratorImpl::set_state(const c10::TensorImpl& state) {
@@ -36,30 +36,37 @@ void GeneratorImpl::set_state(const c10::TensorImpl& state) {
   TORCH_CHECK(state.numel() == static_cast<int64_t>(kStateBytes),
               "RNG state is wrong size: expected ", kStateBytes, " bytes, got ", state.numel());
   const auto* bytes = static_cast<const char*>(state.data());
-  std::memcpy(&seed_, bytes, sizeof seed_);
-  std::memcpy(&offset_, bytes + sizeof seed_, sizeof offset_);
+  std::memcpy(&state_->seed, bytes, sizeof state_->seed);
+  std::memcpy(&state_->offset, bytes + sizeof state_->seed, sizeof state_->offset);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> GeneratorImpl::get_state() const {
   at::Tensor state = at::empty({static_cast<int64_t>(kStateBytes)}, at::TensorOptions(at::kByte));
   auto* bytes = state.data_ptr<uint8_t>();
-  std::memcpy(bytes, &seed_, sizeof seed_);
-  std::memcpy(bytes + sizeof seed_, &offset_, sizeof offset_);
+  std::memcpy(bytes, &state_->seed, sizeof state_->seed);
+  std::memcpy(bytes + sizeof state_->seed, &state_->offset, sizeof state_->offset);
   return state.getIntrusivePtr();
 }
 
 c10::DeviceType GeneratorImpl::device_type() { return kDeviceType; }
 
 GeneratorImpl* GeneratorImpl::clone_impl() const {
-  auto* copy = new GeneratorImpl(device().index());
-  copy->seed_ = seed_;
-  copy->offset_ = offset_;
-  return copy;
+  return new GeneratorImpl(device().index(), std::make_shared<State>(*state_));
+}
+
+void GeneratorImpl::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) {
+  auto* source = dynamic_cast<GeneratorImpl*>(other.get());
+  TORCH_CHECK(source != nullptr, "expected a generator of the device neuron");
+  state_ = source->state_;
+}
+c10::intrusive_ptr<c10::GeneratorImpl> GeneratorImpl::graphsafe_get_state() const {
+  return c10::intrusive_ptr<c10::GeneratorImpl>::unsafe_steal_from_new(
+      new GeneratorImpl(device().index(), state_));
 }
 
 PhiloxStream GeneratorImpl::Claim(int64_t n) {
-  const PhiloxStream stream{seed_, offset_};
-  offset_ += MaxBlocks(n);
+  const PhiloxStream stream{state_->seed, state_->offset};
+  state_->offset += MaxBlocks(n);
   return stream;
 }
 

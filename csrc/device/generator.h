@@ -7,6 +7,8 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/GeneratorImpl.h>
 
+#include <memory>
+
 #include "csrc/base/philox.h"
 
 namespace dendrite::device {
@@ -22,6 +24,9 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   uint64_t seed() override;
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
+  // By reference: afterwards both generators draw from one state, until the next such call.
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) override;
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   static c10::DeviceType device_type();
 
   // The stream for an operator that makes `n` numbers, and moves the offset past it.
@@ -29,9 +34,13 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   PhiloxStream Claim(int64_t n);
 
  private:
+  struct State {
+    uint64_t seed = c10::default_rng_seed_val;
+    uint64_t offset = 0;
+  };
+  GeneratorImpl(c10::DeviceIndex device, std::shared_ptr<State> state);
   GeneratorImpl* clone_impl() const override;
-  uint64_t seed_ = c10::default_rng_seed_val;
-  uint64_t offset_ = 0;
+  std::shared_ptr<State> state_;  // shared by graphsafe_get_state only; guarded by mutex_
 };
 
 const at::Generator& DefaultGenerator(c10::DeviceIndex device);

@@ -52,6 +52,9 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 
 }  // namespace
 
-void RegisterHooks() { at::RegisterPrivateUse1HooksInterface(new Hooks); }
+void RegisterHooks() {
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+  PinnedAllocator();  // registers itself
+}
 
 }  // namespace dendrite::device

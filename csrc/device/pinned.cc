@@ -1,3 +1,4 @@
+#include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <cstdlib>
@@ -5,6 +6,7 @@
 #include <mutex>
 
 #include "csrc/device/hooks.h"
+#include "csrc/device/runtime.h"
 
 namespace dendrite::device {
 namespace {
@@ -29,7 +31,7 @@ void Delete(void* data) {
   std::free(data);
 }
 
-class Pinned final : public c10::Allocator {
+class Pinned final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(size_t nbytes) override {
     const size_t size = (std::max<size_t>(nbytes, 1) + kPage - 1) / kPage * kPage;
@@ -44,13 +46,23 @@ class Pinned final : public c10::Allocator {
   void copy_data(void* dst, const void* src, size_t n) const override {
     default_copy_data(dst, src, n);
   }
+  // Nothing is cached, and copies to the host wait for themselves: memory is free when it is freed.
+  bool record_event(void*, void*, c10::Stream) override { return false; }
+  void empty_cache() override {}
+  at::HostStats get_stats() override { return {}; }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
 };
 
 }  // namespace
 
 c10::Allocator* PinnedAllocator() {
-  static Pinned allocator;
-  return &allocator;
+  static Pinned* allocator = [] {
+    auto* made = new Pinned;
+    at::setHostAllocator(kDeviceType, made);
+    return made;
+  }();
+  return allocator;
 }
 
 bool IsPinned(const void* data) {

@@ -4,14 +4,17 @@
 #include "csrc/aten/capture.h"
 #include "csrc/aten/registration.h"
 #include "csrc/base/config.h"
+#include "csrc/compiler/compile_service.h"
 #include "csrc/device/error.h"
 #include "csrc/device/generator.h"
 #include "csrc/device/hooks.h"
+#include "csrc/device/memory_interface.h"
 #include "csrc/device/runtime.h"
 #include "csrc/device/storage.h"
 #include "csrc/interpreter/kernels_by_name.h"
 #include "csrc/interpreter/replay.h"
 #include "csrc/lowering/registry.h"
+#include "csrc/python/profiler.h"
 #include "csrc/python/region.h"
 #include "csrc/python/site.h"
 
@@ -67,19 +70,6 @@ void ResetStats() {
   if (runtime.compiler() != nullptr) runtime.compiler()->ResetStats();
 }
 
-py::dict MemoryStatsOf(int index) {
-  const engine::MemoryStats m =
-      Runtime::Get().device(index < 0 ? device::CurrentDevice() : index).allocator->stats();
-  py::dict out;
-  out["allocated_bytes.all.current"] = m.allocated;
-  out["allocated_bytes.all.peak"] = m.peak_allocated;
-  out["reserved_bytes.all.current"] = m.reserved;
-  out["reserved_bytes.all.peak"] = m.peak_reserved;
-  out["allocation.all.allocated"] = m.allocations;
-  out["allocation.all.freed"] = m.frees;
-  return out;
-}
-
 py::list TraceStop() {
   Runtime& runtime = Runtime::Get();
   py::list out;
@@ -121,11 +111,12 @@ py::dict Info() {
     out["platform_version"] = info.platform_version;
     out["api_version"] = std::to_string(info.api_major) + "." + std::to_string(info.api_minor);
   }
-  out["cache_dir"] = device::ValueOrThrow(GetString(Knob::kCacheDir));
+  // Empty: there is none.
+  out["cache_dir"] = device::ValueOrThrow(compiler::CompileServiceOptionsFromConfig()).cache_dir;
   return out;
 }
 
-// What `dendrite info` shows: every variable that is set, with its text, and whether it is good.
+// Every variable: its default, and its text in the environment.
 py::list Knobs() {
   py::list out;
   for (int i = 0; i < static_cast<int>(Knob::kCount); ++i) {
@@ -134,6 +125,11 @@ py::list Knobs() {
     d["name"] = GetKnobInfo(knob).name;
     d["default"] = GetKnobInfo(knob).default_value;
     d["is_set"] = IsSet(knob);
+    const char* text = std::getenv(GetKnobInfo(knob).name);
+    if ((text == nullptr || *text == 0) && GetKnobInfo(knob).also != nullptr) {
+      text = std::getenv(GetKnobInfo(knob).also);
+    }
+    d["value"] = text == nullptr ? "" : text;
     out.append(d);
   }
   return out;
@@ -160,6 +156,7 @@ PYBIND11_MODULE(_C, m) {
           Runtime::SetSiteFunction(&SiteOf);
           aten::SetSiteHook(&CurrentSite);
           device::RegisterHooks();
+          RegisterProfiler();
           aten::RegisterCapturedOperators();
         });
   m.def("shutdown", &Runtime::Shutdown, NoGil());
@@ -182,19 +179,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("stats", &Stats);
   m.def("reset_stats", &ResetStats);
   m.def("explain", [] { return StreamOf(-1).Explain(); });
-  m.def("memory_stats", &MemoryStatsOf);
-  m.def("reset_peak_memory_stats", [](int i) {
-    Runtime::Get().device(i < 0 ? device::CurrentDevice() : i).allocator->ResetPeak();
-  });
-  m.def(
-      "empty_cache",
-      [] {
-        for (int i = 0; i < Runtime::DeviceCount(); ++i) {
-          StreamOf(i).WaitForSequence(0);
-          Runtime::Get().device(i).allocator->EmptyCache();
-        }
-      },
-      NoGil());
+  m.def("empty_cache", &device::EmptyCaches, NoGil());
   m.def(
       "wait_for_compiles",
       [](double seconds) {
@@ -210,6 +195,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("config_markdown", &ConfigMarkdown);
   m.def("unknown_knobs", &UnknownKnobs);
   m.def("knobs", &Knobs);
+  // Without starting the device.
+  m.def("cache_dir",
+        [] { return device::ValueOrThrow(compiler::CompileServiceOptionsFromConfig()).cache_dir; });
   m.def("lowered_ops", &lowering::RegisteredOps);
   m.def("operator_owners", [] {
     std::vector<std::pair<std::string, std::string>> out;
