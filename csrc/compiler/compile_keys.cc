@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "csrc/base/byte_io.h"
+#include "csrc/base/sha256.h"
 #include "csrc/compiler/lowering_digest.h"  // generated
 #include "csrc/tape/key.h"
 
@@ -43,6 +44,19 @@ cache::Key MakeSnippetKey(const std::string& job_key, const std::vector<bool>& m
   key.Add("outputs", bits);
   key.Add("tape", job_key);
   return key;
+}
+
+std::string ProgramDigest(std::string_view stablehlo) {
+  Sha256 hash;
+  while (!stablehlo.empty()) {
+    std::string_view line = stablehlo.substr(0, stablehlo.find('\n'));
+    stablehlo.remove_prefix(std::min(line.size() + 1, stablehlo.size()));
+    // The builder writes a location last on its line, and quotes inside of its file name escaped.
+    const size_t location = line.rfind(" loc(\"");
+    hash.Update(line.ends_with(")") && location != line.npos ? line.substr(0, location) : line);
+    hash.Update("\n");
+  }
+  return ToHex(hash.Finish());
 }
 
 cache::Key MakeNeffKey(const std::string& stablehlo_digest, const CompilerIdentity& identity) {

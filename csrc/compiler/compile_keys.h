@@ -11,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "csrc/base/status.h"
@@ -40,6 +41,9 @@ struct CompilerIdentity {
   std::string cpu_features;
   int num_threads = 1;
 };
+// Of the program, not of where it was written: equal snippets from different source lines are one
+// NEFF, so locations (which errors and profiles carry) are left out.
+std::string ProgramDigest(std::string_view stablehlo);
 cache::Key MakeNeffKey(const std::string& stablehlo_digest, const CompilerIdentity& identity);
 
 // SHA-256 over the sources that decide what a tape is lowered to, hex; made by the build.

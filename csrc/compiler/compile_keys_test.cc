@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "csrc/compiler/compile_test_util.h"
+#include "csrc/stablehlo/builder.h"
 
 namespace dendrite::compiler {
 namespace {
@@ -55,6 +56,21 @@ TEST(CompileKeysTest, NeffKeyDependsOnAllThatDecidesTheCode) {
   others[4].cpu_features = "x";
   others[5].num_threads = 3;
   for (const auto& other : others) EXPECT_NE(key, MakeNeffKey("text", other).full());
+}
+
+TEST(CompileKeysTest, SourceLinesAreNoPartOfTheProgram) {
+  const auto program = [](const std::string& file, int line, const char* op) {
+    stablehlo::Builder b;
+    const stablehlo::Value x = b.Argument(tape::DType::kF32, {2});
+    b.SetLocation(file, line);
+    return *b.Finish({b.Unary(op, x)});
+  };
+  const std::string here = program("model.py", 1, "exponential");
+  EXPECT_NE(here, program("other.py", 20, "exponential"));
+  EXPECT_EQ(ProgramDigest(here), ProgramDigest(program("other.py", 20, "exponential")));
+  EXPECT_EQ(ProgramDigest(here), ProgramDigest(program("", 0, "exponential")));
+  EXPECT_EQ(ProgramDigest(here), ProgramDigest(program("odd \" loc(\"name", 3, "exponential")));
+  EXPECT_NE(ProgramDigest(here), ProgramDigest(program("model.py", 1, "cosine")));
 }
 
 TEST(CompileKeysTest, HostFactsAreKnown) {

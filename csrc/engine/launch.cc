@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "csrc/engine/stream.h"
+#include "csrc/lowering/check_failure.h"
 
 namespace dendrite::engine {
 namespace {
@@ -125,7 +126,7 @@ Status Stream::Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded) {
   }
   if (status.ok() && failed_record >= 0) {
     const Call& call = chunk.calls[static_cast<size_t>(failed_record)];
-    status = Describe(call, OutOfRange("index out of range in self"));
+    status = Describe(call, lowering::CheckFailure(call.op->sig.op));
   }
   if (!status.ok()) {
     // What was donated is gone, and what follows the failed record was made from nothing.

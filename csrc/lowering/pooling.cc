@@ -1,30 +1,21 @@
-// csrc/lowering/pooling.cc - max and average pooling, adaptive pooling, and their gradients.
+// csrc/lowering/pooling.cc - max and average pooling with windows, and their gradients.
 //
-// A window of up to kMaxUnrolled elements is unrolled: one strided slice per element of the window,
-// which fuses into one vector loop; larger ones use reduce_window. Indices are PyTorch's: flat
-// within a plane, of the first maximum, or of the last NaN, as the scanning CPU kernel leaves them.
+// A window of up to kMaxUnrolledWindow elements is unrolled: one strided slice per element of the
+// window, which fuses into one vector loop; larger ones use reduce_window. Indices are PyTorch's:
+// flat within a plane, of the first maximum, or of the last NaN, as the scanning CPU kernel leaves
+// them.
 #include <algorithm>
 #include <functional>
 #include <vector>
 
 #include "csrc/lowering/linear_map.h"
+#include "csrc/lowering/pooling.h"
 #include "csrc/lowering/reduce_math.h"
-#include "csrc/lowering/registry.h"
 
 namespace dendrite::lowering {
 namespace {
 
 using stablehlo::Cmp;
-
-constexpr int64_t kMaxUnrolled = 64;
-
-struct Window {
-  Dims size, stride, padding, dilation;  // one element per spatial dimension
-  Dims in, out;                          // spatial sizes
-  size_t lead = 0;                       // dimensions before the spatial ones
-  size_t spatial() const { return size.size(); }
-  int64_t count() const { return tape::NumElements(size); }
-};
 
 Dims Expand(Dims v, size_t n, int64_t if_empty) {
   if (v.empty()) v.assign(1, if_empty);
@@ -34,7 +25,7 @@ Dims Expand(Dims v, size_t n, int64_t if_empty) {
 
 // `in` and `out`: shapes of the pooling's operand and result, whatever direction is lowered.
 bool MakeWindow(Emitter& e, size_t spatial, const Dims& in, const Dims& out, int first,
-                bool dilated, Window* w) {
+                bool dilated, PoolWindow* w) {
   w->size = Expand(e.Ints(first), spatial, 1);
   const Dims stride = e.Ints(first + 1);
   w->stride = stride.empty() ? w->size : Expand(stride, spatial, 1);
@@ -53,7 +44,7 @@ bool MakeWindow(Emitter& e, size_t spatial, const Dims& in, const Dims& out, int
 }
 
 // x with its spatial dimensions padded so that every window lies inside.
-Value PadForWindows(Builder& b, const Value& x, const Window& w, const Value& value) {
+Value PadForWindows(Builder& b, const Value& x, const PoolWindow& w, const Value& value) {
   Dims low(x.dims.size(), 0), high(x.dims.size(), 0);
   bool any = false;
   for (size_t d = 0; d < w.spatial(); ++d) {
@@ -66,7 +57,7 @@ Value PadForWindows(Builder& b, const Value& x, const Window& w, const Value& va
 }
 
 // Calls f(offset) for each element of the window, row-major.
-void ForOffsets(const Window& w, const std::function<void(const Dims&)>& f) {
+void ForOffsets(const PoolWindow& w, const std::function<void(const Dims&)>& f) {
   Dims offset(w.spatial(), 0);
   for (int64_t i = 0; i < w.count(); ++i) {
     f(offset);
@@ -78,7 +69,7 @@ void ForOffsets(const Window& w, const std::function<void(const Dims&)>& f) {
 }
 
 // The elements that stand at `offset` of every window of the padded operand.
-Value AtOffset(Builder& b, const Value& padded, const Window& w, const Dims& offset) {
+Value AtOffset(Builder& b, const Value& padded, const PoolWindow& w, const Dims& offset) {
   Dims start(padded.dims.size(), 0), limit = padded.dims, stride(padded.dims.size(), 1);
   for (size_t d = 0; d < w.spatial(); ++d) {
     start[w.lead + d] = offset[d] * w.dilation[d];
@@ -96,7 +87,7 @@ Dims WithLead(size_t lead, const Dims& spatial, int64_t fill) {
 
 // i32 of `dims`: sum over spatial dimensions of positions[d][coordinate] * row-major stride of the
 // input.
-Value FlatPositions(Builder& b, const Window& w, const Dims& dims,
+Value FlatPositions(Builder& b, const PoolWindow& w, const Dims& dims,
                     const std::vector<std::vector<int64_t>>& positions) {
   const Dims strides = tape::ContiguousStrides(w.in);
   Value sum;
@@ -111,7 +102,7 @@ Value FlatPositions(Builder& b, const Window& w, const Dims& dims,
 }
 
 // Where each window begins: on the padded plane, or at its first element that exists.
-std::vector<std::vector<int64_t>> WindowStarts(const Window& w, bool first_real) {
+std::vector<std::vector<int64_t>> WindowStarts(const PoolWindow& w, bool first_real) {
   std::vector<std::vector<int64_t>> starts(w.spatial());
   for (size_t d = 0; d < w.spatial(); ++d) {
     for (int64_t o = 0; o < w.out[d]; ++o) {
@@ -123,21 +114,23 @@ std::vector<std::vector<int64_t>> WindowStarts(const Window& w, bool first_real)
   return starts;
 }
 
-int64_t FlatOffset(const Window& w, const Dims& offset) {
+int64_t FlatOffset(const PoolWindow& w, const Dims& offset) {
   const Dims strides = tape::ContiguousStrides(w.in);
   int64_t flat = 0;
   for (size_t d = 0; d < w.spatial(); ++d) flat += offset[d] * w.dilation[d] * strides[d];
   return flat;
 }
 
+}  // namespace
+
 // True where `x` replaces the maximum so far, as PyTorch's kernels decide.
-Value Replaces(Builder& b, const Value& x, const Value& best) {
+Value ReplacesMax(Builder& b, const Value& x, const Value& best) {
   const Value greater = b.Compare(Cmp::kGt, x, best);
   return tape::IsFloat(x.dtype) ? b.Binary("or", greater, IsNan(b, x)) : greater;
 }
 
 // Results 0 and 1: the windows' maxima and their positions.
-void MaxPoolWindows(Emitter& e, const Value& x, const Dims& out, const Window& w) {
+void MaxPoolWindows(Emitter& e, const Value& x, const Dims& out, const PoolWindow& w) {
   Builder& b = e.b();
   if (tape::NumElements(w.in) > INT32_MAX) return e.Fail(Unimplemented("pooling a huge plane"));
   if (tape::NumElements(out) == 0) {
@@ -148,13 +141,13 @@ void MaxPoolWindows(Emitter& e, const Value& x, const Dims& out, const Window& w
   const Value lowest = b.Infinity(x.dtype, {}, true);
   const Value padded = PadForWindows(b, x, w, lowest);
   const Value first = FlatPositions(b, w, out, WindowStarts(w, true));
-  if (w.count() <= kMaxUnrolled) {
+  if (w.count() <= kMaxUnrolledWindow) {
     const Value base = FlatPositions(b, w, out, WindowStarts(w, false));
     Value best = b.BroadcastTo(lowest, out), index = first;
     ForOffsets(w, [&](const Dims& offset) {
       const Value v = AtOffset(b, padded, w, offset);
       const Value here = b.Add(base, b.ConstantInt(DType::kI32, out, FlatOffset(w, offset)));
-      const Value take = Replaces(b, v, best);
+      const Value take = ReplacesMax(b, v, best);
       best = b.Select(take, v, best);
       index = b.Select(take, here, index);
     });
@@ -178,21 +171,12 @@ void MaxPoolWindows(Emitter& e, const Value& x, const Dims& out, const Window& w
       {b.Slice(padded, zeros, limit, ones), b.Slice(index, zeros, limit, ones)}, {lowest, none},
       WithLead(w.lead, w.size, 1), WithLead(w.lead, w.stride, 1), WithLead(w.lead, w.dilation, 1),
       zeros, zeros, [](Builder& r, const std::vector<Value>& v) {
-        const Value take = Replaces(r, v[2], v[0]);
+        const Value take = ReplacesMax(r, v[2], v[0]);
         return std::vector<Value>{r.Select(take, v[2], v[0]), r.Select(take, v[3], v[1])};
       });
   e.Out(0, best[0]);
   const Value missing = b.Compare(Cmp::kLt, best[1], b.ConstantInt(DType::kI32, out, 0));
   e.Out(1, e.To(b.Select(missing, first, best[1]), DType::kI64));
-}
-
-template <size_t kSpatial>
-void MaxPool(Emitter& e) {
-  if (!e.Wanted(0) && !e.Wanted(1)) return;
-  const Value x = e.In(0);
-  const Dims out = e.OutView(e.Wanted(0) ? 0 : 1).sizes;
-  Window w;
-  if (MakeWindow(e, kSpatial, x.dims, out, 1, true, &w)) MaxPoolWindows(e, x, out, w);
 }
 
 // grad scattered by flat indices within each plane of `dims`.
@@ -217,9 +201,20 @@ Value ScatterPlanes(Emitter& e, const Value& grad, const Value& indices, const D
   return b.Reshape(sum, dims);
 }
 
+namespace {
+
+template <size_t kSpatial>
+void MaxPool(Emitter& e) {
+  if (!e.Wanted(0) && !e.Wanted(1)) return;
+  const Value x = e.In(0);
+  const Dims out = e.OutView(e.Wanted(0) ? 0 : 1).sizes;
+  PoolWindow w;
+  if (MakeWindow(e, kSpatial, x.dims, out, 1, true, &w)) MaxPoolWindows(e, x, out, w);
+}
+
 // v spread over the input plane: element o of v at position o * stride + offset - padding, zero
 // elsewhere.
-Value SpreadAt(Builder& b, const Value& v, const Window& w, const Dims& offset) {
+Value SpreadAt(Builder& b, const Value& v, const PoolWindow& w, const Dims& offset) {
   Dims low(v.dims.size(), 0), high(v.dims.size(), 0), interior(v.dims.size(), 0);
   for (size_t d = 0; d < w.spatial(); ++d) {
     low[w.lead + d] = offset[d] * w.dilation[d] - w.padding[d];
@@ -237,14 +232,14 @@ void MaxPoolBackward(Emitter& e) {
   Builder& b = e.b();
   const Value raw = e.In(0), indices = e.In(7);
   const Dims in = e.OutView(0).sizes;
-  Window w;
+  PoolWindow w;
   if (!MakeWindow(e, kSpatial, in, raw.dims, 2, true, &w)) return;
   const Value grad = e.To(raw, tape::OpMath(raw.dtype));
   if (tape::NumElements(in) == 0 || tape::NumElements(raw.dims) == 0) {
     e.Out(0, b.Constant(grad.dtype, in, 0));
     return;
   }
-  if (w.count() > kMaxUnrolled || tape::NumElements(w.in) > INT32_MAX) {
+  if (w.count() > kMaxUnrolledWindow || tape::NumElements(w.in) > INT32_MAX) {
     e.Out(0, ScatterPlanes(e, grad, indices, in, w.lead));
     return;
   }
@@ -263,7 +258,7 @@ void MaxPoolBackward(Emitter& e) {
 }
 
 // What each window's sum is divided by, [out...] spatial, as a tensor of `dims`.
-Value Divisor(Emitter& e, const Window& w, DType dtype, const Dims& dims, bool include_pad,
+Value Divisor(Emitter& e, const PoolWindow& w, DType dtype, const Dims& dims, bool include_pad,
               int divisor_arg) {
   Builder& b = e.b();
   if (!e.IsNone(divisor_arg)) {
@@ -295,7 +290,7 @@ void AvgPool(Emitter& e) {
   Builder& b = e.b();
   const Value in = e.In(0);
   const Dims out = e.OutView(0).sizes;
-  Window w;
+  PoolWindow w;
   if (!MakeWindow(e, kSpatial, in.dims, out, 1, false, &w)) return;
   if (!tape::IsFloat(in.dtype)) return e.Fail(Unimplemented("average pooling of this dtype"));
   const Value x = e.To(in, tape::OpMath(in.dtype));
@@ -303,7 +298,7 @@ void AvgPool(Emitter& e) {
   const Value zero = b.Constant(x.dtype, {}, 0);
   const Value padded = PadForWindows(b, x, w, zero);
   Value sum;
-  if (w.count() <= kMaxUnrolled) {
+  if (w.count() <= kMaxUnrolledWindow) {
     ForOffsets(w, [&](const Dims& offset) {
       const Value v = AtOffset(b, padded, w, offset);
       sum = sum.defined() ? b.Add(sum, v) : v;
@@ -332,7 +327,7 @@ void AvgPoolBackward(Emitter& e) {
   Builder& b = e.b();
   const Value raw = e.In(0);
   const Dims in = e.OutView(0).sizes;
-  Window w;
+  PoolWindow w;
   if (!MakeWindow(e, kSpatial, in, raw.dims, 2, false, &w)) return;
   Value v = e.To(raw, tape::OpMath(raw.dtype));
   if (tape::NumElements(in) == 0 || tape::NumElements(raw.dims) == 0) {
@@ -356,157 +351,6 @@ void AvgPoolBackward(Emitter& e) {
   e.Out(0, v);
 }
 
-int64_t AdaptiveStart(int64_t o, int64_t in, int64_t out) { return o * in / out; }
-int64_t AdaptiveEnd(int64_t o, int64_t in, int64_t out) { return ((o + 1) * in + out - 1) / out; }
-
-LinearMap AdaptiveSums(int64_t in, int64_t out) {
-  LinearMap map;
-  map.in_size = in;
-  for (int64_t o = 0; o < out; ++o) {
-    std::vector<LinearMap::Term> row;
-    for (int64_t i = AdaptiveStart(o, in, out); i < AdaptiveEnd(o, in, out); ++i) {
-      row.push_back({i, 1});
-    }
-    map.rows.push_back(std::move(row));
-  }
-  return map;
-}
-
-// x divided by the sizes of the windows along its last `spatial` dimensions.
-Value DivideByCounts(Builder& b, const Value& x, const Dims& in, const Dims& out, size_t spatial) {
-  Value product;
-  for (size_t d = in.size() - spatial; d < in.size(); ++d) {
-    std::vector<double> counts;
-    for (int64_t o = 0; o < out[d]; ++o) {
-      counts.push_back(
-          static_cast<double>(AdaptiveEnd(o, in[d], out[d]) - AdaptiveStart(o, in[d], out[d])));
-    }
-    const bool equal = in[d] % out[d] == 0;
-    const Value term =
-        equal ? Like(b, x, counts[0])
-              : Along(b, b.ConstantFloats(x.dtype, counts), x.dims, static_cast<int64_t>(d));
-    product = product.defined() ? b.Mul(product, term) : term;
-  }
-  return b.Div(x, product);
-}
-
-template <size_t kSpatial>
-void AdaptiveAvgPool(Emitter& e) {
-  if (!e.Wanted(0)) return;
-  const Value raw = e.In(0);
-  const Dims out = e.OutView(0).sizes;
-  Value v = e.To(raw, tape::OpMath(raw.dtype));
-  if (tape::NumElements(out) == 0) return e.Out(0, e.b().Constant(v.dtype, out, 0));
-  for (size_t d = out.size() - kSpatial; d < out.size(); ++d) {
-    v = Apply(e, v, static_cast<int64_t>(d), AdaptiveSums(raw.dims[d], out[d]));
-  }
-  e.Out(0, DivideByCounts(e.b(), v, raw.dims, out, kSpatial));
-}
-
-template <size_t kSpatial>
-void AdaptiveAvgPoolBackward(Emitter& e) {
-  if (!e.Wanted(0)) return;
-  const Value raw = e.In(0);
-  const Dims in = e.OutView(0).sizes;
-  Value v = e.To(raw, tape::OpMath(raw.dtype));
-  if (tape::NumElements(in) == 0 || tape::NumElements(raw.dims) == 0) {
-    return e.Out(0, e.b().Constant(v.dtype, in, 0));
-  }
-  v = DivideByCounts(e.b(), v, in, raw.dims, kSpatial);
-  for (size_t d = in.size() - kSpatial; d < in.size(); ++d) {
-    v = Apply(e, v, static_cast<int64_t>(d), AdaptiveSums(in[d], raw.dims[d]).Transposed());
-  }
-  e.Out(0, v);
-}
-
-void AdaptiveMaxPool2d(Emitter& e) {
-  if (!e.Wanted(0) && !e.Wanted(1)) return;
-  Builder& b = e.b();
-  const Value x = e.In(0);
-  const Dims out = e.OutView(e.Wanted(0) ? 0 : 1).sizes;
-  const size_t lead = out.size() - 2;
-  const int64_t h = x.dims[lead], width = x.dims[lead + 1];
-  if (tape::NumElements(out) == 0) {
-    e.Out(0, b.Constant(x.dtype, out, 0));
-    e.Out(1, b.Constant(DType::kI64, out, 0));
-    return;
-  }
-  if (h % out[lead] == 0 && width % out[lead + 1] == 0) {
-    Window w;
-    w.size = w.stride = {h / out[lead], width / out[lead + 1]};
-    w.padding = {0, 0};
-    w.dilation = {1, 1};
-    w.in = {h, width};
-    w.out = {out[lead], out[lead + 1]};
-    w.lead = lead;
-    return MaxPoolWindows(e, x, out, w);
-  }
-  // Windows differ in size: each is scanned to the largest, elements beyond its end being masked.
-  int64_t most[2] = {0, 0};
-  for (int d = 0; d < 2; ++d) {
-    for (int64_t o = 0; o < out[lead + d]; ++o) {
-      const int64_t in = x.dims[lead + d];
-      most[d] = std::max(most[d],
-                         AdaptiveEnd(o, in, out[lead + d]) - AdaptiveStart(o, in, out[lead + d]));
-    }
-  }
-  if (most[0] * most[1] > kMaxUnrolled || h * width > INT32_MAX) {
-    return e.Fail(Unimplemented("adaptive max pooling with large windows"));
-  }
-  const auto positions = [&](int d, int64_t offset, std::vector<int64_t>* inside) {
-    std::vector<int64_t> at;
-    const int64_t in = x.dims[lead + d];
-    for (int64_t o = 0; o < out[lead + d]; ++o) {
-      const int64_t p = AdaptiveStart(o, in, out[lead + d]) + offset;
-      inside->push_back(p < AdaptiveEnd(o, in, out[lead + d]) ? 1 : 0);
-      at.push_back(std::min(p, in - 1));
-    }
-    return at;
-  };
-  const auto along = [&](const std::vector<int64_t>& v, DType dtype, int d) {
-    return Along(b, b.ConstantInts(dtype, v), out, static_cast<int64_t>(lead) + d);
-  };
-  Value best, index;
-  for (int64_t i = 0; i < most[0]; ++i) {
-    std::vector<int64_t> row_inside;
-    const auto rows = positions(0, i, &row_inside);
-    const Value x_rows = Take(b, x, static_cast<int64_t>(lead), rows);
-    std::vector<int64_t> flat_rows;
-    for (int64_t r : rows) flat_rows.push_back(r * width);
-    for (int64_t j = 0; j < most[1]; ++j) {
-      std::vector<int64_t> column_inside;
-      const auto columns = positions(1, j, &column_inside);
-      const Value v = Take(b, x_rows, static_cast<int64_t>(lead) + 1, columns);
-      const Value here = b.Add(along(flat_rows, DType::kI32, 0), along(columns, DType::kI32, 1));
-      if (!best.defined()) {
-        // The scan starts at minus infinity, standing on the first element.
-        best = b.Infinity(x.dtype, out, true);
-        index = here;
-      }
-      const Value inside = b.Binary("and", along(row_inside, DType::kBool, 0),
-                                    along(column_inside, DType::kBool, 1));
-      const Value take = b.Binary("and", Replaces(b, v, best), inside);
-      best = b.Select(take, v, best);
-      index = b.Select(take, here, index);
-    }
-  }
-  e.Out(0, best);
-  e.Out(1, e.To(index, DType::kI64));
-}
-
-// (grad_output, self, indices)
-template <size_t kSpatial>
-void AdaptiveMaxPoolBackward(Emitter& e) {
-  if (!e.Wanted(0)) return;
-  const Value raw = e.In(0);
-  const Value grad = e.To(raw, tape::OpMath(raw.dtype));
-  const Dims in = e.OutView(0).sizes;
-  if (tape::NumElements(in) == 0 || tape::NumElements(raw.dims) == 0) {
-    return e.Out(0, e.b().Constant(grad.dtype, in, 0));
-  }
-  e.Out(0, ScatterPlanes(e, grad, e.In(2), in, in.size() - kSpatial));
-}
-
 DENDRITE_LOWERING("aten.max_pool2d_with_indices.default", MaxPool<2>);
 DENDRITE_LOWERING("aten.max_pool3d_with_indices.default", MaxPool<3>);
 DENDRITE_LOWERING("aten.max_pool2d_with_indices_backward.default", MaxPoolBackward<2>);
@@ -515,12 +359,6 @@ DENDRITE_LOWERING("aten.avg_pool2d.default", AvgPool<2>);
 DENDRITE_LOWERING("aten.avg_pool3d.default", AvgPool<3>);
 DENDRITE_LOWERING("aten.avg_pool2d_backward.default", AvgPoolBackward<2>);
 DENDRITE_LOWERING("aten.avg_pool3d_backward.default", AvgPoolBackward<3>);
-DENDRITE_LOWERING("aten._adaptive_avg_pool2d.default", AdaptiveAvgPool<2>);
-DENDRITE_LOWERING("aten._adaptive_avg_pool3d.default", AdaptiveAvgPool<3>);
-DENDRITE_LOWERING("aten._adaptive_avg_pool2d_backward.default", AdaptiveAvgPoolBackward<2>);
-DENDRITE_LOWERING("aten._adaptive_avg_pool3d_backward.default", AdaptiveAvgPoolBackward<3>);
-DENDRITE_LOWERING("aten.adaptive_max_pool2d.default", AdaptiveMaxPool2d);
-DENDRITE_LOWERING("aten.adaptive_max_pool2d_backward.default", AdaptiveMaxPoolBackward<2>);
 
 }  // namespace
 }  // namespace dendrite::lowering

@@ -53,6 +53,7 @@ void Note(const tape::OperandType& type, const tape::OperandRef& ref, const Stor
 void ChooseForm(const tape::StorageInfo& info, const Uses& uses, bool host_visible,
                 StoragePlan* plan) {
   if (!host_visible && info.form_dtype != DType::kUndefined) {
+    plan->has_buffer = info.initialized;
     plan->dtype = info.form_dtype;
     plan->dims = info.form_dims;
     // Bytes that are no booleans do not fit into the buffer of booleans that is there.

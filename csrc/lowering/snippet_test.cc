@@ -57,6 +57,25 @@ return %1 : tensor<4x4xf32>
   EXPECT_EQ(s.outs[0].aliased_arg, 1);
 }
 
+TEST(SnippetTest, AnOpaqueStorageNeverWrittenIsNoArgument) {
+  for (const bool initialized : {true, false}) {
+    TapeMaker t;
+    const int x = t.Storage(16), y = t.Storage(64);
+    t.Record("aten.exp.default", {t.Read(x, {4})}, {t.Write(y, {4}, {4})});
+    for (tape::StorageInfo& info : t.tape().storages) {
+      info.form_dtype = DType::kF32;
+      info.form_dims = {info.nbytes / 4};
+    }
+    t.tape().storages[y].initialized = initialized;
+    const Snippet s = Lower(t, {true, true}, /*host_visible=*/false);
+    // A column is written: the rest is what was there, or zeros.
+    ASSERT_EQ(s.args.size(), initialized ? 2u : 1u);
+    EXPECT_EQ(s.args[0].storage, initialized ? y : x) << s.stablehlo;
+    ASSERT_EQ(s.outs.size(), 1u);
+    EXPECT_EQ(s.outs[0].dims, Dims{16});
+  }
+}
+
 TEST(SnippetTest, InPlaceIsDonated) {
   TapeMaker t;
   const int x = t.Storage(16);

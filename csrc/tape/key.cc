@@ -90,6 +90,7 @@ std::string CanonicalKey(const Tape& tape, bool host_visible) {
     w.Int(host_visible ? windows[s].bytes() : info.nbytes);
     w.Int(static_cast<int64_t>(info.form_dtype));
     w.List(info.form_dims);
+    w.Int(info.initialized);  // what was never written has no buffer, and no argument
   }
   // A signature that repeats is written once and referred to by number afterwards.
   std::unordered_map<const Signature*, int64_t> by_address;

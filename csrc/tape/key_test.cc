@@ -41,6 +41,15 @@ TEST(KeyTest, SizeBeyondTheWindowDoesNotMatterToHosts) {
   EXPECT_NE(KeyOf(Base, false), KeyOf(larger, false));
 }
 
+TEST(KeyTest, WhetherAStorageWasEverWrittenMatters) {
+  EXPECT_NE(KeyOf(Base, false), KeyOf(
+                                    [](TapeMaker& t) {
+                                      Base(t);
+                                      t.tape().storages[0].initialized = false;
+                                    },
+                                    false));
+}
+
 TEST(KeyTest, PlaceInALargeBucketDoesNotMatter) {
   const auto at = [](int64_t offset) {
     return [offset](TapeMaker& t) {
