@@ -32,13 +32,17 @@ class Suite:
 def suites(build: str) -> list[Suite]:
     pytest = [sys.executable, "-m", "pytest", "-q", "--junitxml={report}"]
     device = [*pytest, *(folder for folder in DEVICE_TESTS if any((ROOT / folder).glob("test_*.py")))]
+    ctest = ["ctest", "--test-dir", build, "--output-on-failure", "-j2"]
     modes = [sys.executable, "tests/modes/run_modes.py", "--report", "{report}"]
     return [
+        Suite("unit", [*ctest, "--output-junit", "{report}", "-LE", "slow"]),
+        # Values of single lowerings through the plugin: no device, so once is enough. By pytest and not by ctest,
+        # so that its cases are counted one by one.
         Suite(
-            "unit", ["ctest", "--test-dir", build, "--output-on-failure", "--output-junit", "{report}", "-j2"]
+            "lowering",
+            [*pytest, "tests/lowering"],
+            {"DENDRITE_LOWERING_HARNESS": str(ROOT / build / "libdendrite_lowering_harness.so")},
         ),
-        # Values of single lowerings through the plugin: no device, so once is enough.
-        Suite("lowering", [*pytest, "tests/lowering"]),
         Suite("embedded", device, {"DENDRITE_TARGET": "embedded", "DENDRITE_MODE": "adaptive"}),
         Suite(
             "opaque",
