@@ -23,6 +23,8 @@ def _register() -> None:
         return
     import torch
 
+    if _registered:  # by `_autoload`, in that very import
+        return
     other = torch._C._get_privateuse1_backend_name()
     if other not in ("privateuseone", "neuron"):
         raise RuntimeError(f"PyTorch has room for one device from outside, and {other!r} has taken it")

@@ -16,6 +16,12 @@ std::atomic<c10::StreamId> g_next_stream{1};
 
 using MarkerRef = std::shared_ptr<engine::Marker>;
 
+// "neuron" without an index is the current device.
+c10::Device WithIndex(c10::Device d) {
+  return d.has_index() ? d
+                       : c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(CurrentDevice()));
+}
+
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return kDeviceType; }
@@ -32,13 +38,13 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (d.index() >= 0 && d.index() < Runtime::DeviceCount()) SetCurrentDevice(d.index());
   }
   c10::Stream getStream(c10::Device d) const override {
-    return c10::Stream(c10::Stream::UNSAFE, d, t_stream);
+    return c10::Stream(c10::Stream::UNSAFE, WithIndex(d), t_stream);
   }
   c10::Stream getDefaultStream(c10::Device d) const override {
-    return c10::Stream(c10::Stream::DEFAULT, d);
+    return c10::Stream(c10::Stream::DEFAULT, WithIndex(d));
   }
   c10::Stream getNewStream(c10::Device d, int) const override {
-    return c10::Stream(c10::Stream::UNSAFE, d, g_next_stream.fetch_add(1));
+    return c10::Stream(c10::Stream::UNSAFE, WithIndex(d), g_next_stream.fetch_add(1));
   }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override {
     return getNewStream(d, 0);

@@ -86,12 +86,13 @@ def train_steps(model, x, run, device, steps=3):
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        results.append(loss.item())
+        results.append(loss.detach().cpu())
     return results, {name: value.cpu() for name, value in model.state_dict().items()}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", MODELS)
+@torch._dynamo.config.patch(allow_rnn=True)
 def test_training_matches_cpu(name, backend):
     make, shape = MODELS[name]
     model, x = make(), torch.randn(shape)
@@ -102,6 +103,16 @@ def test_training_matches_cpu(name, backend):
     assert_same(actual, expected, rtol=1e-4, atol=1e-5)
     if tier() != "0":
         assert fused_ops() > before, "nothing was compiled"
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_recurrent_models_as_dynamo_takes_them_by_default(name):
+    """It leaves the cell itself to eager mode."""
+    make, shape = MODELS[name]
+    model, x = make(), torch.randn(shape)
+    on_device = copy.deepcopy(model).to("neuron")
+    expected = train_steps(model, x, model, "cpu")
+    assert_same(train_steps(on_device, x, compile_(on_device), "neuron"), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -218,12 +229,12 @@ def test_fake_tensors_run_nothing():
 
     torch.neuron.synchronize()
     before = stat("ops_captured")
-    with FakeTensorMode():
-        model = conv_net().to("neuron")
-        out = model(torch.empty(2, 3, 8, 8, device="neuron"))
+    with FakeTensorMode(), torch.device("neuron"):
+        model = Attention()
+        out = model(torch.empty(2, 7, 16))
         out.sum().backward()
     assert out.device.type == "neuron"
-    assert out.shape == (2, 4)
+    assert out.shape == (2, 7, 16)
     assert stat("ops_captured") == before
 
 
@@ -447,11 +458,13 @@ def test_steps_that_repeat_compile_nothing_new():
     assert (stat("compiles"), stat("cache_misses")) == before
 
 
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+@pytest.mark.parametrize("compile_mode", ["default", "reduce-overhead", "max-autotune"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_modes_are_accepted(mode, backend):
+def test_modes_are_accepted(compile_mode, backend):
     x = torch.randn(4)
-    assert_same(compile_(torch.sin, backend, mode=mode)(x.to("neuron")), x.sin(), rtol=1e-5, atol=1e-6)
+    assert_same(
+        compile_(torch.sin, backend, mode=compile_mode)(x.to("neuron")), x.sin(), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_unknown_modes_and_options_are_errors():
