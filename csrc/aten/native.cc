@@ -49,6 +49,17 @@ Tensor EmptyStrided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
                               c10::dtype_or_default(dtype), DeviceIndex(device));
 }
 
+Tensor NewEmptyStrided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                       std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                       std::optional<at::Device> device, std::optional<bool> pin) {
+  const at::Device where = device.value_or(self.device());
+  if (where.type() != device::kDeviceType) {
+    return at::empty_strided_symint(size, stride, dtype.value_or(self.scalar_type()), layout, where,
+                                    pin);
+  }
+  return EmptyStrided(size, stride, dtype.value_or(self.scalar_type()), layout, where, pin);
+}
+
 Tensor Alias(const Tensor& self, at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset) {
   Tensor result = at::detail::make_tensor<c10::TensorImpl>(
       c10::TensorImpl::VIEW, c10::Storage(self.storage()), self.key_set(), self.dtype());
@@ -282,6 +293,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", HasCompatibleShallowCopyType);
   m.impl("empty.memory_format", EmptyMemoryFormat);
   m.impl("empty_strided", EmptyStrided);
+  m.impl("new_empty_strided", NewEmptyStrided);
   m.impl("as_strided", AsStrided);
   m.impl("view", View);
   m.impl("_unsafe_view", UnsafeView);

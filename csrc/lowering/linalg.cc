@@ -1,4 +1,5 @@
-// csrc/lowering/linalg.cc - triangles, traces, cross products.
+// csrc/lowering/linalg.cc - triangles, diagonals, traces, cross products, triangular systems.
+#include <algorithm>
 
 #include "csrc/lowering/reduce_math.h"
 #include "csrc/lowering/registry.h"
@@ -71,6 +72,54 @@ void CrossOp(Emitter& e) {
   e.Fail(Unimplemented("cross: not three components"));
 }
 
+// (self, offset, dim1, dim2): the last dimension of self becomes a diagonal.
+void DiagEmbed(Emitter& e) {
+  Builder& b = e.b();
+  const Value x = e.In(0);
+  const Dims& dims = e.OutView(0).sizes;
+  const auto rank = static_cast<int64_t>(dims.size());
+  int64_t offset = e.Int(1), row = WrapDim(e.Int(2, -2), rank),
+          column = WrapDim(e.Int(3, -1), rank);
+  if (row > column) {
+    std::swap(row, column);
+    offset = -offset;
+  }
+  // Row r holds element r, from the first row that has one.
+  Dims low(x.rank(), 0), high(x.rank(), 0);
+  low.back() = std::max<int64_t>(-offset, 0);
+  high.back() = dims[row] - x.dims.back() - low.back();
+  const Value zero = b.Constant(x.dtype, {}, 0);
+  const Value padded = b.Pad(x, zero, low, high, Dims(x.rank(), 0));
+  Dims map;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d != row && d != column) map.push_back(d);
+  }
+  map.push_back(row);
+  const Value spread = b.BroadcastInDim(padded, dims, map);
+  const Value distance = b.Sub(b.Iota(DType::kI64, dims, column), b.Iota(DType::kI64, dims, row));
+  const Value on = b.Compare(Cmp::kEq, distance, b.ConstantInt(DType::kI64, dims, offset));
+  e.Out(0, b.Select(on, spread, b.Constant(x.dtype, dims, 0)));
+}
+
+// (A, B, upper, left, unitriangular)
+void SolveTriangular(Emitter& e) {
+  Builder& b = e.b();
+  const Dims& dims = e.OutView(0).sizes;
+  const bool left = e.Bool(3, true);
+  Value a = e.In(0), rhs = e.In(1);
+  if (!tape::IsFloat(a.dtype) || a.dtype != rhs.dtype || tape::NumElements(dims) == 0) {
+    return e.Fail(Unimplemented("a triangular system of other than floats"));
+  }
+  // Matrices that are shared by the batch are repeated.
+  Dims a_dims(dims.begin(), dims.end() - 2);
+  a_dims.insert(a_dims.end(), a.dims.end() - 2, a.dims.end());
+  a = b.BroadcastTo(a, a_dims);
+  rhs = b.BroadcastTo(rhs, dims);
+  e.Out(0, b.TriangularSolve(a, rhs, left, !e.Bool(2), e.Bool(4)));
+}
+
+DENDRITE_LOWERING("aten.diag_embed.default", DiagEmbed);
+DENDRITE_LOWERING("aten.linalg_solve_triangular.default", SolveTriangular);
 DENDRITE_LOWERING("aten.tril.default", Tril);
 DENDRITE_LOWERING("aten.triu.default", Triu);
 DENDRITE_LOWERING("aten.trace.default", Trace);

@@ -230,6 +230,20 @@ Value XLogY(Builder& b, const Value& x, const Value& y) {
   return b.Select(IsNan(b, y), y, v);
 }
 
+// log(exp(x) + exp(y)), or of powers of 2. Equal infinities have no difference to take.
+Value LogAddExp(Builder& b, const Value& x, const Value& y) {
+  const Value distance = b.Unary("abs", b.Sub(x, y));
+  const Value sum = b.Add(MaximumNan(b, x, y),
+                          b.Unary("log_plus_one", b.Unary("exponential", Negate(b, distance))));
+  const Value infinite = b.Compare(Cmp::kEq, b.Unary("abs", x), b.Infinity(x.dtype, x.dims, false));
+  return b.Select(b.Binary("and", infinite, b.Compare(Cmp::kEq, x, y)), x, sum);
+}
+
+Value LogAddExp2(Builder& b, const Value& x, const Value& y) {
+  const Value ln2 = Like(b, x, 0.69314718055994530942);
+  return b.Div(LogAddExp(b, b.Mul(x, ln2), b.Mul(y, ln2)), ln2);
+}
+
 Value Heaviside(Builder& b, const Value& x, const Value& at_zero) {
   const Value zero = Like(b, x, 0);
   const Value step = b.Convert(b.Compare(Cmp::kGt, x, zero), x.dtype);
@@ -297,6 +311,8 @@ DENDRITE_LOWERING("aten.fmin.default", RealBinary<FMin>);
 DENDRITE_LOWERING("aten.heaviside.default", RealBinary<Heaviside>);
 DENDRITE_LOWERING("aten.atan2.default", FloatBinary<Atan2>);
 DENDRITE_LOWERING("aten.hypot.default", FloatBinary<Hypot>);
+DENDRITE_LOWERING("aten.logaddexp.default", FloatBinary<LogAddExp>);
+DENDRITE_LOWERING("aten.logaddexp2.default", FloatBinary<LogAddExp2>);
 DENDRITE_LOWERING("aten.copysign.Tensor", FloatBinary<CopySign>);
 DENDRITE_LOWERING("aten.copysign.Scalar", FloatBinary<CopySign>);
 DENDRITE_LOWERING("aten.xlogy.Tensor", FloatBinary<XLogY>);

@@ -191,6 +191,10 @@ class SnippetBuilder {
       if (aliased) {  // an output has the type of the argument that it takes the place of
         const SnippetArg& arg = out_.args[state.arg];
         v = b_.Reshape(Reinterpret(b_, v, arg.dtype), arg.dims);
+      } else if (!options_.host_visible && plan_.storages[s].may_alias &&
+                 tape_.storages[s].form_dtype != DType::kUndefined) {
+        // A fresh buffer has the form in which later snippets take it as an argument.
+        v = b_.Reshape(Reinterpret(b_, v, plan_.storages[s].dtype), plan_.storages[s].dims);
       }
       SnippetOut out;
       out.storage = static_cast<int32_t>(s);

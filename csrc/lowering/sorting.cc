@@ -220,5 +220,22 @@ DENDRITE_LOWERING("aten.nanmedian.dim", MedianDim<true>);
 DENDRITE_LOWERING("aten.searchsorted.Tensor", SearchSorted);
 DENDRITE_LOWERING("aten.bucketize.Tensor", Bucketize);
 
+// (elements, test_elements, assume_unique, invert): every element is compared with every other.
+void IsIn(Emitter& e) {
+  Builder& b = e.b();
+  const Value elements = e.In(0), tests = e.In(1);
+  const int64_t n = tape::NumElements(elements.dims), m = tape::NumElements(tests.dims);
+  if (elements.dtype != tests.dtype || n * m > (int64_t{1} << 24)) {
+    return e.Fail(Unimplemented("membership in a large set, or of another type"));
+  }
+  const Value rows = b.BroadcastInDim(b.Reshape(elements, {n}), {n, m}, {0});
+  const Value columns = b.BroadcastInDim(b.Reshape(tests, {m}), {n, m}, {1});
+  Value found = AnyOf(b, b.Compare(Cmp::kEq, rows, columns), {1});
+  if (e.Bool(3)) found = b.Unary("not", found);
+  e.Out(0, b.Reshape(found, elements.dims));
+}
+
+DENDRITE_LOWERING("aten.isin.Tensor_Tensor", IsIn);
+
 }  // namespace
 }  // namespace dendrite::lowering

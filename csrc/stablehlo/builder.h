@@ -117,6 +117,8 @@ class Builder {
 
   // --- contraction and windows
   Value DotGeneral(const Value& a, const Value& b, const DotDims& dims, DType out);
+  // x of a x = b (left) or x a = b, batches alike; the other triangle of `a` is not looked at.
+  Value TriangularSolve(const Value& a, const Value& b, bool left, bool lower, bool unit_diagonal);
   Value Convolution(const Value& lhs, const Value& rhs, const ConvDims& dims, DType out);
   Value Reduce(const Value& x, const Value& init, const Dims& dims, const Region& body);
   // Several operands reduced together (argmax: values and indices). body gets 2n values:

@@ -38,6 +38,24 @@ int64_t WindowCount(int64_t padded, int64_t window, int64_t stride) {
 
 }  // namespace
 
+Value Builder::TriangularSolve(const Value& a, const Value& b, bool left, bool lower,
+                               bool unit_diagonal) {
+  if (!Expect(a.defined() && b.defined(), "triangular_solve", "undefined operand")) return b;
+  const int64_t rank = a.rank();
+  const bool ok = rank >= 2 && b.rank() == rank && a.dtype == b.dtype &&
+                  a.dims[rank - 1] == a.dims[rank - 2] &&
+                  a.dims[rank - 1] == b.dims[rank - (left ? 2 : 1)] &&
+                  std::equal(a.dims.begin(), a.dims.end() - 2, b.dims.begin());
+  if (!Expect(ok, "triangular_solve", TypeOf(a) + " with " + TypeOf(b))) return b;
+  const auto flag = [](bool v) { return v ? "true" : "false"; };
+  Value out = NewValue(b.dtype, b.dims);
+  Append({out},
+         "\"stablehlo.triangular_solve\"(" + Refs({a, b}) + ") <{left_side = " + flag(left) +
+             ", lower = " + flag(lower) + ", unit_diagonal = " + flag(unit_diagonal) +
+             ", transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : " + Signature({a, b}, {out}));
+  return out;
+}
+
 Value Builder::DotGeneral(const Value& a, const Value& b, const DotDims& dims, DType out_type) {
   if (!Expect(a.defined() && b.defined(), "dot_general", "undefined operand")) return a;
   bool ok = dims.lhs_batch.size() == dims.rhs_batch.size() &&

@@ -75,3 +75,15 @@ def test_empty_contraction_gives_zeros():
 def test_rows_in_groups():
     offsets = torch.tensor([3, 3, 10], dtype=torch.int32)
     check(aten._grouped_mm.default, torch.randn(10, 8), torch.randn(3, 8, 16), offsets)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("unit", [True, False])
+def test_triangular_systems(upper, left, unit):
+    torch.manual_seed(0)
+    a = torch.randn(2, 1, 4, 4) + 4 * torch.eye(4)  # the other triangle holds numbers, too
+    b = torch.randn(3, 4, 5) if left else torch.randn(3, 5, 4)
+    arguments = dict(upper=upper, left=left, unitriangular=unit)
+    check(aten.linalg_solve_triangular.default, a, b, **arguments)
+    check(aten.linalg_solve_triangular.default, a.double(), b.double(), **arguments)

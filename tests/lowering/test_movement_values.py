@@ -226,3 +226,16 @@ def test_gated():
         x = torch.randn(4, 6)
         check(aten.glu.default, x, dim)
         check(aten.glu_backward.default, torch.randn_like(aten.glu.default(x, dim)), x, dim)
+
+
+def test_membership():
+    x, some = integers(0, 9, (4, 5)), integers(0, 9, (3,))
+    check(aten.isin.Tensor_Tensor, x, some)
+    check(aten.isin.Tensor_Tensor, x, some, invert=True)
+    check(aten.isin.Tensor_Tensor, torch.tensor([math.nan, 1.0]), torch.tensor([math.nan, 1.0]))
+
+
+@pytest.mark.parametrize("offset", [-2, 0, 1])
+@pytest.mark.parametrize("dims", [(-2, -1), (0, 2), (2, 0), (1, 0)])
+def test_diagonal_matrices(dims, offset):
+    check(aten.diag_embed.default, torch.randn(2, 3), offset, *dims)

@@ -158,3 +158,18 @@ def test_columns(window, shape):
 def test_compare_sees_a_difference():
     with pytest.raises(AssertionError):
         compare("probe", torch.zeros(2), torch.ones(2))
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_grid_sampling(mode, padding, aligned):
+    torch.manual_seed(0)
+    x, grid = torch.randn(2, 3, 5, 4), torch.rand(2, 6, 7, 2) * 5 - 2.5
+    grid[0, 0, 0], grid[0, 0, 1], grid[0, 0, 2] = -1.0, 1.0, 40.0
+    settings = (mode, padding, aligned)
+    check(aten.grid_sampler_2d.default, x, grid, *settings)
+    check(aten.grid_sampler_2d.default, x[:, :, :1, :1].contiguous(), grid, *settings)
+    grad = torch.randn(2, 3, 6, 7)
+    check(aten.grid_sampler_2d_backward.default, grad, x, grid, *settings, [True, True])
+    check(aten.grid_sampler_2d_backward.default, grad, x, grid, *settings, [False, True])
