@@ -17,6 +17,9 @@ using tape::Arg;
 
 std::atomic<uint64_t> g_next_signature{1};
 
+// A rehearsal costs what the operator costs, once per argument metadata.
+constexpr int64_t kMaxRehearsed = int64_t{1} << 24;
+
 at::Tensor ToMeta(const at::Tensor& t) {
   if (!device::IsOurs(t)) return t;
   at::Tensor meta =
@@ -28,13 +31,21 @@ at::Tensor ToMeta(const at::Tensor& t) {
   return meta;
 }
 
-// A host tensor that stands in for `t`.
+// A host tensor that stands in for `t`; views may overlap themselves.
 at::Tensor ToZeros(const at::Tensor& t) {
   if (!device::IsOurs(t)) return t;
-  return at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kCPU)).zero_();
+  const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.dtype().itemsize());
+  at::Tensor zeros = at::zeros({static_cast<int64_t>(bytes / t.dtype().itemsize())},
+                               t.options().device(c10::kCPU));
+  zeros.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
+  if (t.is_conj()) zeros._set_conj(true);
+  if (t.is_neg()) zeros._set_neg(true);
+  if (t.unsafeGetTensorImpl()->is_wrapped_number())
+    zeros.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return zeros;
 }
 
-IValue MapTensors(const IValue& v, at::Tensor (*map)(const at::Tensor&)) {
+IValue MapTensors(const IValue& v, c10::Device device, at::Tensor (*map)(const at::Tensor&)) {
   if (v.isTensor()) return map(v.toTensor());
   if (v.isTensorList()) {
     c10::List<at::Tensor> list;
@@ -48,8 +59,23 @@ IValue MapTensors(const IValue& v, at::Tensor (*map)(const at::Tensor&)) {
     }
     return list;
   }
-  if (v.isDevice() && v.toDevice().type() == device::kDeviceType) return c10::Device(c10::kMeta);
+  if (v.isDevice() && v.toDevice().type() == device::kDeviceType) return device;
   return v;
+}
+
+template <typename F>
+void ForEachTensor(const IValue& v, F&& f) {
+  if (v.isTensor()) {
+    if (v.toTensor().defined()) f(v.toTensor());
+  } else if (v.isTensorList()) {
+    for (const at::Tensor& t : v.toTensorVector()) {
+      if (t.defined()) f(t);
+    }
+  } else if (v.isOptionalTensorList()) {
+    for (const auto& t : v.toOptionalTensorVector()) {
+      if (t.has_value() && t->defined()) f(*t);
+    }
+  }
 }
 
 class Maker {
@@ -65,6 +91,10 @@ class Maker {
     } catch (const std::exception&) {
       // Either there is no Meta kernel, or the call is wrong. Meta kernels written in Python have
       // words and error classes of their own, so the CPU kernel is the judge of that, now.
+      entry->synchronous = true;
+      return entry;
+    }
+    if (MetaMayErr() && !Rehearse(&meta) && info_.meta_wrong) {
       entry->synchronous = true;
       return entry;
     }
@@ -99,15 +129,50 @@ class Maker {
  private:
   void RunMeta(torch::jit::Stack* meta) {
     at::AutoDispatchBelowADInplaceOrView below;
-    if (info_.meta_wrong && !Trains()) {
-      for (size_t i = 0; i < info_.args.size(); ++i) meta->push_back(MapTensors(args_[i], ToZeros));
-      meta_args_.assign(meta->begin(), meta->end());
-      info_.op.callBoxed(meta);
-      return;
+    for (size_t i = 0; i < info_.args.size(); ++i) {
+      meta->push_back(MapTensors(args_[i], c10::kMeta, ToMeta));
     }
-    for (size_t i = 0; i < info_.args.size(); ++i) meta->push_back(MapTensors(args_[i], ToMeta));
     meta_args_.assign(meta->begin(), meta->end());
     info_.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), meta);
+  }
+
+  // Meta kernels are right about sizes and dtypes. About strides they follow other devices' kernels
+  // or lose them in wrappers, once an argument is not contiguous or an out= tensor is resized.
+  bool MetaMayErr() const {
+    if (info_.meta_wrong) return !Trains();
+    for (size_t i = 0; i < info_.args.size(); ++i) {
+      if (!info_.args[i].out || !args_[i].isTensor() || !args_[i].toTensor().defined()) continue;
+      if (meta_args_[i].toTensor().sizes() != args_[i].toTensor().sizes()) return true;
+    }
+    if (!info_.makes_tensors || info_.meta_strides_right) return false;
+    bool odd = false;
+    int64_t elements = 0;
+    for (size_t i = 0; i < info_.args.size(); ++i) {
+      ForEachTensor(args_[i], [&](const at::Tensor& t) {
+        odd |= t.dim() >= 2 && t.numel() > 0 && !t.is_contiguous();
+        elements += t.numel();
+      });
+    }
+    return odd && elements <= kMaxRehearsed;
+  }
+
+  // The CPU kernel runs once on zeros and shows what its results look like. False, and Meta's word
+  // stands, if it cannot run on zeros.
+  bool Rehearse(torch::jit::Stack* meta) {
+    torch::jit::Stack host;
+    try {
+      at::AutoDispatchBelowADInplaceOrView below;
+      for (size_t i = 0; i < info_.args.size(); ++i) {
+        host.push_back(MapTensors(args_[i], c10::kCPU, ToZeros));
+      }
+      std::vector<IValue> args(host.begin(), host.end());
+      info_.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &host);
+      meta_args_ = std::move(args);
+    } catch (const std::exception&) {
+      return false;
+    }
+    *meta = std::move(host);
+    return true;
   }
 
   bool Trains() const {

@@ -61,6 +61,7 @@ at::Tensor HostView(const at::Tensor& t) {
                            block->data, keep, [](void* k) { delete static_cast<c10::Storage*>(k); },
                            c10::Device(c10::kCPU)));
   }
+  device::ThrowIfError(stream.WaitForBlock(block));  // an error that is raised here counts as read
   c10::DataPtr bytes = c10::GetDefaultCPUAllocator()->allocate(block->nbytes + 64);
   device::ThrowIfError(stream.ReadBlock(block, bytes.get()));
   return StridedOver(block, t, std::move(bytes));

@@ -138,10 +138,12 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
         if (alias != nullptr && *alias == *result.alias_info()) info.alias = static_cast<int>(i);
       }
     }
+    makes_tensors |= info.alias < 0;
     returns.push_back(info);
   }
   checks_overlap = mutates && !short_base.starts_with("_f") && !short_base.starts_with("_amp");
   meta_wrong = IsMetaWrong(short_base);
+  meta_strides_right = AreMetaStridesRight(short_base);
   batch_norm_writes = functional == "aten.native_batch_norm.default" ||
                       functional == "aten._batch_norm_with_update.default";
 

@@ -75,6 +75,7 @@ bool IsWantedWhole(std::string_view base) {
                             "rsub",
                             "mul",
                             "div",
+                            "mode",
                             "masked_fill",
                             "stack",
                             "repeat",
@@ -136,6 +137,11 @@ bool IsWantedWhole(std::string_view base) {
   return names.contains(base);
 }
 
+bool AreMetaStridesRight(std::string_view base) {
+  static const Set names = {"mm", "bmm", "addmm", "baddbmm", "embedding", "index_select"};
+  return names.contains(base);
+}
+
 bool IsMetaWrong(std::string_view base) {
   static const Set names = {
       // Strides follow from how the CPU's libraries work.
@@ -159,6 +165,7 @@ bool IsMetaWrong(std::string_view base) {
 bool IsNative(const std::string& name) {
   static const Set names = {"aten::empty",
                             "aten::empty_strided",
+                            "aten::new_empty_strided",
                             "aten::as_strided",
                             "aten::view",
                             "aten::_reshape_alias",

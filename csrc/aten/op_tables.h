@@ -19,6 +19,9 @@ bool IsWantedWhole(std::string_view base);
 // Operators that must not be captured: native kernels of ours own them, or PyTorch's composite is
 // right.
 bool IsNative(const std::string& name);
+// Operators whose results are contiguous whatever they are given, so that Meta kernels cannot be
+// wrong about strides.
+bool AreMetaStridesRight(std::string_view base);
 // Operators whose Meta kernel promises results of other sizes or strides than the CPU kernel gives.
 bool IsMetaWrong(std::string_view base);
 

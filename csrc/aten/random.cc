@@ -111,8 +111,7 @@ std::tuple<Tensor, Tensor> CpuDropout(const Tensor& input, int64_t seed, int64_t
 // --- what the library declares; Meta kernels only check.
 
 std::tuple<Tensor, Tensor> MetaDropout(const Tensor& input, int64_t, int64_t, double) {
-  return {at::empty(input.sizes(), input.options()),
-          at::empty(input.sizes(), input.options().dtype(at::kBool))};
+  return {at::empty_like(input), at::empty_like(input, input.options().dtype(at::kBool))};
 }
 
 // --- PyTorch's names.
@@ -183,7 +182,7 @@ Tensor& BernoulliTensor(Tensor& self, const Tensor& p, Gen gen) {
   return self;
 }
 Tensor Bernoulli(const Tensor& self, Gen gen) {
-  Tensor out = at::empty_like(self);
+  Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
   return BernoulliTensor(out, self, gen);
 }
 Tensor& BernoulliOut(const Tensor& self, Gen gen, Tensor& out) {

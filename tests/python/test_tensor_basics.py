@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils import dlpack
 
-from tests.python.support import assert_same, move, synchronize, target
+from tests.python.support import assert_same, move, synchronize, target, tier
 from tests.python.test_cases import numbers
 
 DTYPES = [
@@ -92,7 +92,10 @@ def test_printing_is_cpus_text_with_the_device_named(shape, dtype, device):
 
 
 def test_printing_special_values(device):
-    x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1e-42])
+    values = [float("nan"), float("inf"), -float("inf"), -0.0]
+    if target() == "embedded" and tier() != "compiled":
+        values.append(1e-42)  # compiled code flushes denormals, and printing computes
+    x = torch.tensor(values)
     # The device's name may not fit on the line.
     assert re.sub(rf",\s+device='{device}:0'", "", repr(x.to(device))) == repr(x)
 
