@@ -18,6 +18,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_type
 
 from torch_dendrite import _C
+from torch_dendrite._program import make_program
 
 # Names that torch.compile(mode=...) knows. There is one way to compile, so each of them means it.
 _MODES = frozenset(
@@ -106,8 +107,16 @@ def _specialise(inputs: Sequence[Any]) -> None:
         )
 
 
+def _interpreted(graph_module: torch.fx.GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
+    """The graph as a function of its list of inputs, by C++ where the graph allows."""
+    run = make_program(graph_module)
+    if run is None:
+        return lambda args: graph_module.forward(*args)
+    return lambda args: tuple(run(args))
+
+
 def _region(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-    forward = graph_module.forward
+    forward = _interpreted(graph_module)
     devices = sorted(_devices(inputs) | _devices_of_graph(graph_module))
     failure: Exception | None = None
 
@@ -118,7 +127,7 @@ def _region(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callab
         for device in devices:
             _C.begin_region(device)
         try:
-            results = forward(*args)
+            results = forward(args)
         except BaseException:
             for device in devices:
                 _C.abandon_region(device)

@@ -15,6 +15,7 @@
 #include "csrc/interpreter/replay.h"
 #include "csrc/lowering/registry.h"
 #include "csrc/python/profiler.h"
+#include "csrc/python/program.h"
 #include "csrc/python/region.h"
 #include "csrc/python/site.h"
 
@@ -159,6 +160,7 @@ PYBIND11_MODULE(_C, m) {
           RegisterProfiler();
           aten::RegisterCapturedOperators();
         });
+  BindProgram(m);
   m.def("shutdown", &Runtime::Shutdown, NoGil());
   m.def("started", &Runtime::Started);
   m.def("device_count", &Runtime::DeviceCount);

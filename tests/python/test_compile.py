@@ -567,3 +567,51 @@ def torch_dendrite_c():
 def test_target_is_the_one_asked_for():
     """The file says something about a target only if that target runs."""
     assert torch_dendrite_c().info()["target"] == target()
+
+
+def test_graphs_run_without_python():
+    """The interpreter in C++ takes straight graphs, lists and constants included, and leaves others to FX."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from torch_dendrite._program import make_program
+
+    constant = torch.randn(3).to("neuron")
+
+    def function(x, i):
+        a, b = x.split(2)
+        c = torch.cat([b, a], 0).index_put((i,), constant)[:, i]
+        values, places = c.sort(descending=True)
+        return (
+            values.to(torch.float64) * 2,
+            places,
+            torch.full((2,), 1.5, device="neuron") + constant[0],
+            None,
+            7,
+        )
+
+    x, i = torch.randn(4, 3).to("neuron"), torch.tensor([0, 2]).to("neuron")
+    graph = make_fx(function)(x, i)
+    inputs = [x, i]
+    actual = make_program(graph)(inputs)
+    assert inputs == [], "arguments are the program's to drop"
+    assert_same(list(actual), [v.cpu() if isinstance(v, torch.Tensor) else v for v in function(x, i)])
+    with pytest.raises(RuntimeError, match="expected 2 inputs"):
+        make_program(graph)([x])
+    graph.graph.call_function(print, ())
+    assert make_program(graph) is None, "print is no operator"
+
+
+def test_errors_in_a_program_are_what_they_were(in_the_middle):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from torch_dendrite._program import make_program
+
+    x = torch.randn(4).to("neuron")
+    run = make_program(make_fx(lambda x: (around(x),))(x))
+
+    def fail(_):
+        raise KeyError("mine")
+
+    in_the_middle(fail)
+    with pytest.raises(KeyError, match="mine"):
+        run([x])

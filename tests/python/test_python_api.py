@@ -176,8 +176,14 @@ def test_the_stub_names_what_the_extension_has():
     from torch_dendrite import _C
 
     tree = ast.parse((ROOT / "torch_dendrite/_C.pyi").read_text())
-    stub = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert stub == {name for name in dir(_C) if not name.startswith("_")}
+    stub = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert stub.keys() == {name for name in dir(_C) if not name.startswith("_")}
+    for name, node in stub.items():
+        if isinstance(node, ast.ClassDef):
+            members = {member.name for member in node.body if isinstance(member, ast.FunctionDef)} - {
+                "__init__"
+            }
+            assert members == {member for member in vars(getattr(_C, name)) if not member.startswith("_")}
 
 
 # --- torch.neuron
