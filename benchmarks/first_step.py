@@ -1,37 +1,17 @@
 """Time to the first loss on the host, in fresh processes with an empty cache, device start included."""
 
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
+
+from benchmarks.child import train
 
 MODELS = ["gpt", "conv", "llama", "lstm", "unet", "convnext"]
 HELP = "first step: new process and empty cache, from the end of imports to the first loss on the host"
 
-CHILD = """
-import sys, time
-import torch
-from benchmarks.training import Trainer
-model, size, device, mode = sys.argv[1:]
-begin = time.perf_counter()
-Trainer(model, size, device, mode=mode)()
-print(time.perf_counter() - begin)
-"""
-
 
 def first_step(model: str, size: str, device: str, mode: str) -> float:
     with tempfile.TemporaryDirectory() as cache:
-        done = subprocess.run(
-            [sys.executable, "-c", CHILD, model, size, device, mode],
-            env={**os.environ, "XDG_CACHE_HOME": cache},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        raise RuntimeError(f"{model} on {device} {mode}: {done.stderr.strip().splitlines()[-1]}")
-    return float(done.stdout.split()[-1])
+        return train(model, size, device, mode, DENDRITE_CACHE_DIR=cache)["first"]
 
 
 def run(options, out) -> None:

@@ -2,6 +2,8 @@
 
 python -m benchmarks.run                         every case
 python -m benchmarks.run steady --models gpt --modes adaptive --size bench --cores 1
+python -m benchmarks.run steady --against eager --modes adaptive     the device against its own eager mode
+DENDRITE_TARGET=opaque python -m benchmarks.run steady --against eager --modes adaptive
 python -m benchmarks.run --device cpu            CPU against itself: every ratio should be near 1
 """
 
@@ -9,7 +11,16 @@ import argparse
 import os
 import platform
 
-CASES = ["steady", "first_step", "capture", "memory"]
+CASES = [
+    "steady",
+    "first_step",
+    "capture",
+    "memory",
+    "slow_compiler",
+    "warm_start",
+    "processes",
+    "recompiles",
+]
 MODES = ["eager", "adaptive", "compiled"]
 
 
@@ -27,6 +38,10 @@ def main() -> None:
     parser.add_argument("--models", type=lambda s: s.split(","), help="instead of each case's own list")
     parser.add_argument("--modes", type=lambda s: s.split(","), default=MODES)
     parser.add_argument("--size", default="demo", help="test, demo or bench (200 ms a step or more)")
+    parser.add_argument("--against", choices=["cpu", "eager"], default="cpu", help="steady: the other side")
+    parser.add_argument(
+        "--steps", type=int, help="memory: steps of each process; as many as pairs if not given"
+    )
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--warmup", type=float, default=30.0, help="seconds before a steady step is timed")
     parser.add_argument("--cores", type=int, help="pin to this many cores")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from benchmarks.child import share_compiled
 from benchmarks.measure import compare
 
 pytestmark = pytest.mark.host_only
@@ -49,6 +50,11 @@ def test_both_sides_run_equally_often_and_take_turns_going_first():
     order = []
     compare(lambda: order.append("a"), lambda: order.append("b"), 4, iter(range(100)).__next__)
     assert "".join(order) == "abbaabba"
+
+
+def test_the_share_in_snippets_is_of_all_operators():
+    assert share_compiled({0: 1, 1: 2, 2: 1, "host": 1}) == pytest.approx(3 / 5)
+    assert share_compiled({}) == 0
 
 
 @pytest.mark.parametrize("case", ["steady", "first_step", "capture", "memory"])
