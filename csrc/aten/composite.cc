@@ -1,4 +1,4 @@
-// Operators whose CPU kernel has another name or none: attention (fused), recurrent cells, ranges.
+// Operators whose CPU kernel has another name or none: attention (fused), ranges.
 #include <ATen/Functions.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -84,70 +84,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> FusedAttentionBackward(
   return {dq, dk, dv, Tensor()};
 }
 
-// --- recurrent cells: the fused names that PyTorch calls on accelerators, from pointwise
-// operators.
-
-Tensor WithBias(const Tensor& gates, const OptTensor& bias) {
-  return bias.has_value() && bias->defined() ? gates + *bias : gates;
-}
-
-std::tuple<Tensor, Tensor, Tensor> LstmCell(const Tensor& input_gates, const Tensor& hidden_gates,
-                                            const Tensor& cx, const OptTensor& input_bias,
-                                            const OptTensor& hidden_bias) {
-  const Tensor gates = WithBias(input_gates, input_bias) + WithBias(hidden_gates, hidden_bias);
-  const auto parts = gates.chunk(4, 1);
-  const Tensor i = parts[0].sigmoid(), f = parts[1].sigmoid(), g = parts[2].tanh(),
-               o = parts[3].sigmoid();
-  const Tensor cy = f * cx + i * g;
-  return {o * cy.tanh(), cy, at::cat({i, f, g, o}, 1)};
-}
-
-std::tuple<Tensor, Tensor, Tensor> LstmCellBackward(const OptTensor& grad_hy,
-                                                    const OptTensor& grad_cy, const Tensor& cx,
-                                                    const Tensor& cy, const Tensor& workspace,
-                                                    bool has_bias) {
-  const bool has_h = grad_hy.has_value() && grad_hy->defined(),
-             has_c = grad_cy.has_value() && grad_cy->defined();
-  if (!has_h && !has_c) return {};
-  const auto parts = workspace.chunk(4, 1);
-  const Tensor &i = parts[0], &f = parts[1], &g = parts[2], &o = parts[3];
-  const Tensor tanh_cy = cy.tanh();
-  Tensor dc = has_c ? *grad_cy : at::zeros_like(cx);
-  Tensor d_o = at::zeros_like(cx);
-  if (has_h) {
-    dc = dc + at::tanh_backward(*grad_hy * o, tanh_cy);
-    d_o = at::sigmoid_backward(*grad_hy * tanh_cy, o);
-  }
-  const Tensor grad_gates =
-      at::cat({at::sigmoid_backward(dc * g, i), at::sigmoid_backward(dc * cx, f),
-               at::tanh_backward(dc * i, g), d_o},
-              1);
-  return {grad_gates, dc * f, has_bias ? grad_gates.sum(0) : Tensor()};
-}
-
-std::tuple<Tensor, Tensor> GruCell(const Tensor& input_gates, const Tensor& hidden_gates,
-                                   const Tensor& hx, const OptTensor& input_bias,
-                                   const OptTensor& hidden_bias) {
-  const auto in = WithBias(input_gates, input_bias).chunk(3, 1);
-  const auto hid = WithBias(hidden_gates, hidden_bias).chunk(3, 1);
-  const Tensor r = (in[0] + hid[0]).sigmoid(), z = (in[1] + hid[1]).sigmoid();
-  const Tensor n = (in[2] + r * hid[2]).tanh();
-  return {n + z * (hx - n), at::cat({r, z, n, hx, hid[2]}, 1)};
-}
-
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> GruCellBackward(const Tensor& grad,
-                                                                   const Tensor& workspace,
-                                                                   bool has_bias) {
-  const auto parts = workspace.chunk(5, 1);
-  const Tensor &r = parts[0], &z = parts[1], &n = parts[2], &hx = parts[3], &hn = parts[4];
-  const Tensor dn = at::tanh_backward(grad * (1 - z), n);
-  const Tensor dz = at::sigmoid_backward(grad * (hx - n), z);
-  const Tensor dr = at::sigmoid_backward(dn * hn, r);
-  const Tensor grad_in = at::cat({dr, dz, dn}, 1), grad_hid = at::cat({dr, dz, dn * r}, 1);
-  return {grad_in, grad_hid, grad * z, has_bias ? grad_in.sum(0) : Tensor(),
-          has_bias ? grad_hid.sum(0) : Tensor()};
-}
-
 // --- ranges: computed on the host, where they are constants, and copied.
 
 template <typename F>
@@ -190,10 +126,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_sdp_choice", SdpChoice);
   m.impl("_scaled_dot_product_fused_attention_overrideable", FusedAttention);
   m.impl("_scaled_dot_product_fused_attention_overrideable_backward", FusedAttentionBackward);
-  m.impl("_thnn_fused_lstm_cell", LstmCell);
-  m.impl("_thnn_fused_lstm_cell_backward_impl", LstmCellBackward);
-  m.impl("_thnn_fused_gru_cell", GruCell);
-  m.impl("_thnn_fused_gru_cell_backward", GruCellBackward);
   m.impl("arange.start_out", ArangeOut);
   m.impl("range.out", RangeOut);
   m.impl("linspace.out", LinspaceOut);

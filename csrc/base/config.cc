@@ -57,7 +57,7 @@ constexpr KnobInfo kKnobs[] = {
      "cores, from 1 to 8."},
     {Knob::kSnippetOps, "DENDRITE_SNIPPET_OPS", kInt, "64", nullptr, 1, 1 << 20, kExperimental,
      nullptr, "Most operators in a snippet before the planner merges neighbours."},
-    {Knob::kSnippetBytes, "DENDRITE_SNIPPET_BYTES", kBytes, "256M", nullptr, 1, kMax, kExperimental,
+    {Knob::kSnippetBytes, "DENDRITE_SNIPPET_BYTES", kBytes, "64M", nullptr, 1, kMax, kExperimental,
      nullptr, "Most bytes that the operators of one snippet write before it is cut."},
     {Knob::kKernelsByName, "DENDRITE_KERNELS_BY_NAME", kBool, "1", nullptr, 0, 0, kExperimental,
      nullptr,

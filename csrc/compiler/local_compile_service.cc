@@ -7,6 +7,7 @@
 #include "csrc/base/log.h"
 #include "csrc/base/sha256.h"
 #include "csrc/compiler/background_thread.h"
+#include "csrc/compiler/product_choice.h"
 
 namespace dendrite::compiler {
 namespace {
@@ -120,7 +121,16 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
   const Result<const CompilerIdentity*> identity = Identity();
   if (!identity.ok()) return Fail(*task, identity.status());
   if (!task->snippet_key) {
-    task->snippet_key = MakeSnippetKey(task->job_key, task->options.live, options_.target_name);
+    lowering::LoweringTraits& traits = task->options.traits;
+    if (traits.kernels_by_name) {
+      if (!products_by_name_) {
+        products_by_name_ = ProductsByName(*options_.client, cache_, **identity);
+      }
+      traits.products_by_name = *products_by_name_;
+    }
+    task->snippet_key =
+        MakeSnippetKey(task->job_key, task->options.live,
+                       options_.target_name + (traits.products_by_name ? "" : ", own products"));
     if (auto cached = cache_.LookupSnippet(*task->snippet_key, *task->tape)) {
       task->snippet = std::move(cached->snippet);
       task->snippet_was_cached = true;
@@ -138,7 +148,7 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
 Status LocalCompileService::Lower(Task& task) {
   DENDRITE_ASSIGN_OR_RETURN(task.snippet, lowering::LowerTape(*task.tape, task.options));
   DENDRITE_ASSIGN_OR_RETURN(const CompilerIdentity* identity, Identity());
-  task.neff_key = MakeNeffKey(HexDigest(task.snippet.stablehlo), *identity);
+  task.neff_key = MakeNeffKey(ProgramDigest(task.snippet.stablehlo), *identity);
   task.snippet_was_cached = false;
   return Status::Ok();
 }
@@ -305,7 +315,7 @@ void LocalCompileService::WriteCaches(Task& task) {
   }
   task.lock.reset();
   if (task.snippet_was_cached || task.snippet.stablehlo.empty()) return;
-  cache_.Put(*task.snippet_key, EncodeSnippet(task.snippet, HexDigest(task.snippet.stablehlo)));
+  cache_.Put(*task.snippet_key, EncodeSnippet(task.snippet, ProgramDigest(task.snippet.stablehlo)));
 }
 
 void LocalCompileService::Fail(Task& task, const Status& error) {

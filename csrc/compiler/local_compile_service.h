@@ -99,6 +99,7 @@ class LocalCompileService final : public CompileService {
   // Only the prepare thread.
   std::vector<TaskPtr> waiting_for_host_;
   double next_poll_ = 0;
+  std::optional<bool> products_by_name_;  // the prepare thread's
   std::optional<CompilerIdentity> identity_;
 
   mutable Mutex mutex_;

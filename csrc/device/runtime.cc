@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <malloc.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -92,6 +93,9 @@ Runtime& Runtime::Get() {
 }
 
 void Runtime::Start() {
+  // The executor, the compiler's threads and autograd's would each keep freed memory in an arena of
+  // their own, several times what is in use.
+  mallopt(M_ARENA_MAX, 2);
   ThrowIfError(CheckConfig());
   const auto choice = ValueOrThrow(pjrt::ChooseTarget(g_paths.plugins));
   const int tier = ValueOrThrow(GetChoice(Knob::kTier));

@@ -58,16 +58,26 @@ Allocator::~Allocator() {
 }
 
 void* Allocator::NewMemory(size_t capacity) {
-  if (options_.host_visible) return std::aligned_alloc(kAlignment, capacity);
+  if (options_.host_visible) {
+    if (capacity < kLarge) return std::aligned_alloc(kAlignment, capacity);
+    // Pages of its own, which go back to the system whole when the pool is trimmed.
+    void* data = mmap(nullptr, capacity, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return data == MAP_FAILED ? nullptr : data;
+  }
   if (range_ == nullptr || range_used_ + capacity > range_size_) return nullptr;
   void* data = range_ + range_used_;
   range_used_ += capacity;
   return data;
 }
 
-void Allocator::DeleteMemory(void* data, size_t) {
-  // Reserved addresses are never given back: an opaque pool is only numbers.
-  if (options_.host_visible) std::free(data);
+void Allocator::DeleteMemory(void* data, size_t capacity) {
+  if (!options_.host_visible) return;  // reserved addresses are only numbers
+  if (capacity < kLarge) {
+    std::free(data);
+  } else {
+    munmap(data, capacity);
+  }
 }
 
 Result<Block*> Allocator::Allocate(size_t nbytes, int stream_pool) {
@@ -144,7 +154,7 @@ void Allocator::ReturnMemory(Block* block) {
   pooled_ += block->capacity;
   // What is pooled counts as ours in the process's resident set: bound it by a share of what is in
   // use.
-  const size_t limit = (size_t{64} << 20) + static_cast<size_t>(stats_.peak_allocated) / 16;
+  const size_t limit = (size_t{16} << 20) + static_cast<size_t>(stats_.peak_allocated) / 16;
   if (options_.host_visible && pooled_ > limit) Trim(limit / 2);
 }
 

@@ -7,6 +7,8 @@ namespace dendrite::engine {
 namespace {
 
 constexpr int64_t kMaxEagerBound = 64;
+// Memory of temporaries returns at dispatch: what is recorded and not dispatched costs memory.
+constexpr int64_t kMaxEagerBytes = int64_t{8} << 20;
 constexpr auto kSilence = std::chrono::milliseconds(1);
 
 // Epochs number open chunks over all streams, so that a block's tape_epoch never matches by
@@ -121,7 +123,7 @@ void Stream::Append(const Op* op, const Slot* slots, const tape::Lifted* lifted,
   switch (mode) {
     case Mode::kEager:
       end = lowerable || static_cast<int64_t>(chunk.calls.size()) >= eager_bound_ ||
-            chunk.bytes_written >= options_.cuts.max_bytes;
+            chunk.bytes_written >= kMaxEagerBytes;
       break;
     case Mode::kAdaptive:
       end = cutter_.Add(op->content_hash, op->bytes_written);

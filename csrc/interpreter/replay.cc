@@ -123,8 +123,16 @@ void CopyResults(const Replay& replay, const Call& call, const torch::jit::Stack
   }
 }
 
+class SilentWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override {}
+};
+
 // False if the .out kernel wanted to resize our memory; it has then done nothing yet.
 bool TryOut(const Replay& replay, const Call& call) {
+  // What there is to warn of was said at capture, on the user's line.
+  SilentWarnings silent;
+  c10::WarningUtils::WarningHandlerGuard guard(&silent);
   torch::jit::Stack stack = call.Arguments(replay, replay.args.size());
   try {
     replay.op.callBoxed(&stack);

@@ -51,7 +51,7 @@ Value MatMul(Emitter& e, MatOperand a, MatOperand b) {
 
   a.v = e.To(a.v, acc);
   b.v = e.To(b.v, acc);
-  if (e.traits().kernels_by_name && acc == DType::kF32 &&
+  if (e.traits().kernels_by_name && e.traits().products_by_name && acc == DType::kF32 &&
       tape::NumElements(out_dims) * k >= kMinWork) {
     const std::string config =
         "{trans_a = " + FlagText(a.trans) + ", trans_b = " + FlagText(b.trans) + "}";

@@ -113,6 +113,11 @@ void GruCellBackward(Emitter& e) {
   if (e.Wanted(4)) e.Out(4, Sum(b, hidden, {0}));
 }
 
+// What capture records: csrc/aten/recurrent.cc.
+DENDRITE_LOWERING("dendrite.lstm_cell.default", LstmCell);
+DENDRITE_LOWERING("dendrite.lstm_cell_backward.default", LstmCellBackward);
+DENDRITE_LOWERING("dendrite.gru_cell.default", GruCell);
+DENDRITE_LOWERING("dendrite.gru_cell_backward.default", GruCellBackward);
 DENDRITE_LOWERING("aten._thnn_fused_lstm_cell.default", LstmCell);
 DENDRITE_LOWERING("aten._thnn_fused_lstm_cell_backward_impl.default", LstmCellBackward);
 DENDRITE_LOWERING("aten._thnn_fused_gru_cell.default", GruCell);

@@ -1,15 +1,19 @@
-// csrc/lowering/registry.h - operators' lowerings to StableHLO: one function per functional overload.
+// csrc/lowering/registry.h - operators' lowerings to StableHLO: one function per functional
+// overload.
 //
 // A lowering sees logical tensors: In(i) is the value of argument i with the sizes and dtype of its
 // view; Out(k, v) gives result k. Views, storages, aliasing, donation and in-place writes are the
-// snippet builder's business (csrc/lowering/snippet.h). A lowering that cannot handle a signature calls
-// Fail(Unimplemented(...)): that operator then runs at tier 0 (or on the host), never wrongly.
+// snippet builder's business (csrc/lowering/snippet.h). A lowering that cannot handle a signature
+// calls Fail(Unimplemented(...)): that operator then runs at tier 0 (or on the host), never
+// wrongly.
 //
-// Rules: results carry exactly the sizes of OutView(k); dtype may differ, the snippet builder converts.
-// Compute in opmath (f32 for f16 and bf16). NaN, signed zeros, infinities follow PyTorch's CPU kernels.
+// Rules: results carry exactly the sizes of OutView(k); dtype may differ, the snippet builder
+// converts. Compute in opmath (f32 for f16 and bf16). NaN, signed zeros, infinities follow
+// PyTorch's CPU kernels.
 //
-// Registration is static: DENDRITE_LOWERING("aten.relu.default", Relu); in csrc/lowering/<family>.cc.
-// The registry is immutable after static initialisation; Lookup may be called from any thread.
+// Registration is static: DENDRITE_LOWERING("aten.relu.default", Relu); in
+// csrc/lowering/<family>.cc. The registry is immutable after static initialisation; Lookup may be
+// called from any thread.
 #pragma once
 
 #include <string>
@@ -32,14 +36,15 @@ using tape::DType;
 struct LoweringTraits {
   bool has_f64 = true;
   bool kernels_by_name = false;  // the embedded target's CPU kernels are callable by custom call
+  bool products_by_name = true;  // ... for matrix products too, where they are the faster ones
   int num_threads = 1;
 };
 
 class Emitter {
  public:
-  // `inputs` parallel to sig.operands: the logical value of every operand that is read (lifted 0-dim
-  // operands too). `lifted` parallel to the signature's lifted slots: rank-0 values of dtype i64, f64
-  // (f32 where the target has no f64) or complex.
+  // `inputs` parallel to sig.operands: the logical value of every operand that is read (lifted
+  // 0-dim operands too). `lifted` parallel to the signature's lifted slots: rank-0 values of dtype
+  // i64, f64 (f32 where the target has no f64) or complex.
   Emitter(const tape::Signature& sig, Builder& builder, const LoweringTraits& traits,
           std::vector<Value> inputs, std::vector<Value> lifted);
 
@@ -51,15 +56,16 @@ class Emitter {
   int num_args() const { return static_cast<int>(sig_.args.size()); }
   const Arg& arg(int i) const;  // kNone if the schema position is beyond the list
   bool IsNone(int i) const { return arg(i).kind == Arg::Kind::kNone; }
-  Value In(int i);                    // fails the lowering (and returns a zero) if it is not a tensor
-  std::vector<Value> InList(int i);   // undefined elements: Value{} with id -1
-  int64_t Int(int i, int64_t if_none = 0);       // int, bool, or an integral Scalar
-  double Float(int i, double if_none = 0);       // structural number as double
+  Value In(int i);  // fails the lowering (and returns a zero) if it is not a tensor
+  std::vector<Value> InList(int i);         // undefined elements: Value{} with id -1
+  int64_t Int(int i, int64_t if_none = 0);  // int, bool, or an integral Scalar
+  double Float(int i, double if_none = 0);  // structural number as double
   bool Bool(int i, bool if_none = false);
-  Dims Ints(int i);                   // int list; a lone int gives a list of one; None gives {}
+  Dims Ints(int i);  // int list; a lone int gives a list of one; None gives {}
   std::string String(int i);
-  DType Dtype(int i);                 // kUndefined if None
-  // A number (structural or lifted) as a rank-0 value of `dtype`, converted as PyTorch's Scalar::to.
+  DType Dtype(int i);  // kUndefined if None
+  // A number (structural or lifted) as a rank-0 value of `dtype`, converted as PyTorch's
+  // Scalar::to.
   Value Scalar(int i, DType dtype);
   // The same for element k of a list of numbers.
   Value ScalarAt(int i, int k, DType dtype);
@@ -74,10 +80,10 @@ class Emitter {
   const std::vector<Value>& results() const { return results_; }
 
   // --- common help
-  Value To(const Value& v, DType dtype);                 // Convert, or v itself
+  Value To(const Value& v, DType dtype);                         // Convert, or v itself
   Value ToSized(const Value& v, DType dtype, const Dims& dims);  // Convert + BroadcastTo
-  // Requires every element of `indices` to be in [low, high); at run time a violation raises for this
-  // record, and what is computed then is discarded.
+  // Requires every element of `indices` to be in [low, high); at run time a violation raises for
+  // this record, and what is computed then is discarded.
   void CheckIndices(const Value& indices, int64_t low, int64_t high);
   // Conjunction of all checks (rank-0 bool), or an undefined value if there were none.
   const Value& index_check() const { return index_check_; }
@@ -102,16 +108,18 @@ LowerFn Lookup(std::string_view op);
 // Names of all operators with a lowering, sorted.
 std::vector<std::string> RegisteredOps();
 
-// True if `sig` lowers for this target: tries it on a scratch builder. Cost: some 10 microseconds; memoise.
+// True if `sig` lowers for this target: tries it on a scratch builder. Cost: some 10 microseconds;
+// memoise.
 bool CanLower(const tape::Signature& sig, const LoweringTraits& traits);
 // The same, with the reason.
 Status TryLower(const tape::Signature& sig, const LoweringTraits& traits);
 
-// After a lowering ran: its mistake, or one sentence if a wanted result is missing or of the wrong size.
+// After a lowering ran: its mistake, or one sentence if a wanted result is missing or of the wrong
+// size.
 Status CheckResults(Emitter& emitter);
 
-// The type in which a lifted number of `category` travels: i64 (integers and bools), f64, c128; f32 and c64
-// on targets without f64.
+// The type in which a lifted number of `category` travels: i64 (integers and bools), f64, c128; f32
+// and c64 on targets without f64.
 DType LiftedDType(DType category, const LoweringTraits& traits);
 
 struct Registrar {
