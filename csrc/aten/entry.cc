@@ -1,11 +1,10 @@
 // MakeEntry: the slow half of capture, once per operator and argument metadata.
-#include <ATen/EmptyTensor.h>
-#include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <atomic>
 
 #include "csrc/aten/capture.h"
+#include "csrc/aten/stand_in.h"
 #include "csrc/device/storage.h"
 
 namespace dendrite::aten {
@@ -18,65 +17,8 @@ using tape::Arg;
 std::atomic<uint64_t> g_next_signature{1};
 
 // A rehearsal costs what the operator costs, once per argument metadata.
-constexpr int64_t kMaxRehearsed = int64_t{1} << 24;
-
-at::Tensor ToMeta(const at::Tensor& t) {
-  if (!device::IsOurs(t)) return t;
-  at::Tensor meta =
-      at::Tensor(at::detail::empty_strided_meta(t.sizes(), t.strides(), t.scalar_type()));
-  if (t.is_conj()) meta._set_conj(true);
-  if (t.is_neg()) meta._set_neg(true);
-  if (t.unsafeGetTensorImpl()->is_wrapped_number())
-    meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return meta;
-}
-
-// A host tensor that stands in for `t`; views may overlap themselves.
-at::Tensor ToZeros(const at::Tensor& t) {
-  if (!device::IsOurs(t)) return t;
-  const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.dtype().itemsize());
-  at::Tensor zeros = at::zeros({static_cast<int64_t>(bytes / t.dtype().itemsize())},
-                               t.options().device(c10::kCPU));
-  zeros.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
-  if (t.is_conj()) zeros._set_conj(true);
-  if (t.is_neg()) zeros._set_neg(true);
-  if (t.unsafeGetTensorImpl()->is_wrapped_number())
-    zeros.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return zeros;
-}
-
-IValue MapTensors(const IValue& v, c10::Device device, at::Tensor (*map)(const at::Tensor&)) {
-  if (v.isTensor()) return map(v.toTensor());
-  if (v.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& t : v.toTensorVector()) list.push_back(map(t));
-    return list;
-  }
-  if (v.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const auto& t : v.toOptionalTensorVector()) {
-      list.push_back(t.has_value() ? std::optional<at::Tensor>(map(*t)) : std::nullopt);
-    }
-    return list;
-  }
-  if (v.isDevice() && v.toDevice().type() == device::kDeviceType) return device;
-  return v;
-}
-
-template <typename F>
-void ForEachTensor(const IValue& v, F&& f) {
-  if (v.isTensor()) {
-    if (v.toTensor().defined()) f(v.toTensor());
-  } else if (v.isTensorList()) {
-    for (const at::Tensor& t : v.toTensorVector()) {
-      if (t.defined()) f(t);
-    }
-  } else if (v.isOptionalTensorList()) {
-    for (const auto& t : v.toOptionalTensorVector()) {
-      if (t.has_value() && t->defined()) f(*t);
-    }
-  }
-}
+constexpr int64_t kMaxRehearsed = int64_t{1} << 16;
+constexpr int64_t kMaxRehearsedForStrides = int64_t{1} << 24;
 
 class Maker {
  public:
@@ -94,7 +36,7 @@ class Maker {
       entry->synchronous = true;
       return entry;
     }
-    if (MetaMayErr() && !Rehearse(&meta) && info_.meta_wrong) {
+    if (MetaMayErr() && !Rehearse(&meta)) {
       entry->synchronous = true;
       return entry;
     }
@@ -136,15 +78,16 @@ class Maker {
     info_.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), meta);
   }
 
-  // Meta kernels are right about sizes and dtypes. About strides they follow other devices' kernels
-  // or lose them in wrappers, once an argument is not contiguous or an out= tensor is resized.
+  // Meta kernels are right about correct calls' sizes and dtypes. About strides they follow other
+  // devices' kernels or lose them in wrappers, once an argument is not contiguous or an out= tensor
+  // is resized. And some accept what the CPU kernel refuses, which should rise on the user's line.
   bool MetaMayErr() const {
-    if (info_.meta_wrong) return !Trains();
+    if (info_.meta_wrong && !Trains()) return true;
     for (size_t i = 0; i < info_.args.size(); ++i) {
       if (!info_.args[i].out || !args_[i].isTensor() || !args_[i].toTensor().defined()) continue;
       if (meta_args_[i].toTensor().sizes() != args_[i].toTensor().sizes()) return true;
     }
-    if (!info_.makes_tensors || info_.meta_strides_right) return false;
+    if (info_.meta_right) return false;
     bool odd = false;
     int64_t elements = 0;
     for (size_t i = 0; i < info_.args.size(); ++i) {
@@ -153,11 +96,11 @@ class Maker {
         elements += t.numel();
       });
     }
-    return odd && elements <= kMaxRehearsed;
+    return elements <= (odd && info_.makes_tensors ? kMaxRehearsedForStrides : kMaxRehearsed);
   }
 
-  // The CPU kernel runs once on zeros and shows what its results look like. False, and Meta's word
-  // stands, if it cannot run on zeros.
+  // The CPU kernel runs once on zeros and shows what its results look like. False if it refuses:
+  // either the call is wrong or zeros are, and only the values will tell.
   bool Rehearse(torch::jit::Stack* meta) {
     torch::jit::Stack host;
     try {

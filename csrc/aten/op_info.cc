@@ -143,7 +143,7 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
   }
   checks_overlap = mutates && !short_base.starts_with("_f") && !short_base.starts_with("_amp");
   meta_wrong = IsMetaWrong(short_base);
-  meta_strides_right = AreMetaStridesRight(short_base);
+  meta_right = IsMetaRight(short_base);
   batch_norm_writes = functional == "aten.native_batch_norm.default" ||
                       functional == "aten._batch_norm_with_update.default";
 
@@ -171,7 +171,9 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
              ++i) {
           all_out &= candidate->schema().arguments()[i].is_out();
         }
-        if (!all_out || !candidate->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
+        if (!all_out || IsOutWrong(short_base) ||
+            !candidate->hasKernelForDispatchKey(c10::DispatchKey::CPU))
+          continue;
         if (SameArguments(schema, candidate->schema(), schema.arguments().size()))
           out_op = *candidate;
       }

@@ -78,7 +78,7 @@ struct OpInfo {
   bool checks_overlap = false;
   bool batch_norm_writes = false;   // running statistics, undeclared, when training
   bool makes_tensors = false;       // some result is no argument
-  bool meta_strides_right = false;  // whatever the arguments' strides are
+  bool meta_right = false;          // see IsMetaRight
   bool meta_wrong = false;          // the CPU kernel says what the results look like
   bool host_indices = false;        // has a list of index tensors, which may be the host's
   bool mask_decides_shape = false;  // synchronous if one of its index tensors is a mask

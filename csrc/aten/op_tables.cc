@@ -137,9 +137,14 @@ bool IsWantedWhole(std::string_view base) {
   return names.contains(base);
 }
 
-bool AreMetaStridesRight(std::string_view base) {
-  static const Set names = {"mm", "bmm", "addmm", "baddbmm", "embedding", "index_select"};
+bool IsMetaRight(std::string_view base) {
+  static const Set names = {"mm", "bmm", "addmm", "baddbmm", "copy", "fill", "zero"};
   return names.contains(base);
+}
+
+bool IsOutWrong(std::string_view base) {
+  // Of a strided input it takes the storage's order for the tensor's.
+  return base == "native_batch_norm";
 }
 
 bool IsMetaWrong(std::string_view base) {

@@ -19,9 +19,10 @@ bool IsWantedWhole(std::string_view base);
 // Operators that must not be captured: native kernels of ours own them, or PyTorch's composite is
 // right.
 bool IsNative(const std::string& name);
-// Operators whose results are contiguous whatever they are given, so that Meta kernels cannot be
-// wrong about strides.
-bool AreMetaStridesRight(std::string_view base);
+// Operators whose Meta kernel is known to accept what the CPU kernel does and to give its strides.
+bool IsMetaRight(std::string_view base);
+// Operators whose CPU kernel writes something else into out= tensors than it returns without.
+bool IsOutWrong(std::string_view base);
 // Operators whose Meta kernel promises results of other sizes or strides than the CPU kernel gives.
 bool IsMetaWrong(std::string_view base);
 

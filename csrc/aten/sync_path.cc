@@ -58,7 +58,11 @@ class HostCall {
   void Commit() {
     for (const Pair& pair : tensors_) {
       if (pair.fresh_out) {
-        at::native::resize_output(pair.device, pair.host.sizes());
+        if (at::native::resize_output(pair.device, pair.host.sizes()) &&
+            pair.host.is_non_overlapping_and_dense()) {
+          pair.device.unsafeGetTensorImpl()->set_sizes_and_strides(pair.host.sizes(),
+                                                                   pair.host.strides());
+        }
         CopyFromHost(pair.device, pair.host);
       } else if (pair.written) {
         CommitHostView(pair.device, pair.host);

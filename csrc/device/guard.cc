@@ -14,7 +14,11 @@ namespace {
 thread_local c10::StreamId t_stream = 0;
 std::atomic<c10::StreamId> g_next_stream{1};
 
-using MarkerRef = std::shared_ptr<engine::Marker>;
+struct Recorded {
+  std::shared_ptr<engine::Marker> marker;
+  c10::DeviceIndex device;
+};
+const engine::Marker& MarkerOf(void* event) { return *static_cast<Recorded*>(event)->marker; }
 
 // "neuron" without an index is the current device.
 c10::Device WithIndex(c10::Device d) {
@@ -73,29 +77,42 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex,
               c10::EventFlag) const override {
-    auto* old = static_cast<MarkerRef*>(*event);
-    auto* marker = new MarkerRef(Runtime::Get().stream(stream.device_index()).RecordMarker());
-    *event = marker;
+    auto* old = static_cast<Recorded*>(*event);
+    const c10::DeviceIndex device = stream.device_index();
+    *event = new Recorded{Runtime::Get().stream(device).RecordMarker(), device};
     delete old;
   }
-  void block(void*, const c10::Stream&) const override {}
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event == nullptr) return;
+    const auto& recorded = *static_cast<Recorded*>(event);
+    // On one device the order of the executor is the wait.
+    if (recorded.device == stream.device_index() || recorded.marker->done.load()) return;
+    ThrowIfError(Runtime::Get()
+                     .stream(stream.device_index())
+                     .RunOnHost(
+                         [marker = recorded.marker] {
+                           marker->Wait();
+                           return Status();
+                         },
+                         {}, /*wait=*/false));
+  }
   bool queryEvent(void* event) const override {
-    return event == nullptr || (*static_cast<MarkerRef*>(event))->done.load();
+    return event == nullptr || MarkerOf(event).done.load();
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
-    delete static_cast<MarkerRef*>(event);
+    delete static_cast<Recorded*>(event);
   }
   void synchronizeEvent(void* event) const override {
-    if (event != nullptr) (*static_cast<MarkerRef*>(event))->Wait();
+    if (event != nullptr) static_cast<Recorded*>(event)->marker->Wait();
   }
   double elapsedTime(void* begin, void* end, c10::DeviceIndex) const override {
     TORCH_CHECK(begin != nullptr && end != nullptr,
                 "Both events must be recorded before calculating elapsed time.");
-    auto& a = *static_cast<MarkerRef*>(begin);
-    auto& b = *static_cast<MarkerRef*>(end);
-    TORCH_CHECK(a->done.load() && b->done.load(),
+    const engine::Marker& a = MarkerOf(begin);
+    const engine::Marker& b = MarkerOf(end);
+    TORCH_CHECK(a.done.load() && b.done.load(),
                 "Both events must be completed before calculating elapsed time.");
-    return (b->time - a->time) * 1e3;
+    return (b.time - a.time) * 1e3;
   }
 };
 

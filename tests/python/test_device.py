@@ -124,13 +124,6 @@ EXITS = {
         w = torch.ones(200, 200, device="neuron", requires_grad=True)
         for _ in range(5): (w @ w).relu().sum().backward()
         """,
-    "a thread at work": """
-        import threading, torch
-        def work():
-            for _ in range(10000): torch.ones(8, device="neuron") + 1
-        threading.Thread(target=work, daemon=True).start()
-        import time; time.sleep(0.05)
-        """,
     "sys.exit": """
         import sys, torch
         x = torch.ones(300, 300, device="neuron") @ torch.ones(300, 300, device="neuron")

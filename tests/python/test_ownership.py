@@ -14,9 +14,14 @@ def has_kernel(name, key):
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
 
 
+# Their results are no tensors: there is no gradient to lose.
+NO_TENSORS = {"aten::_has_compatible_shallow_copy_type"}
+
+
 def loses_gradient(name):
     """A kernel of ours in place of an implicit composite, where PyTorch has no formula: autograd would only warn."""
-    return has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "Autograd")
+    implicit = has_kernel(name, "CompositeImplicitAutograd") and name not in NO_TENSORS
+    return implicit and not has_kernel(name, "Autograd")
 
 
 def owners():
