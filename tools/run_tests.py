@@ -1,18 +1,21 @@
 """Runs every test suite and closes with one line of totals: `N passed, N failed, N skipped`.
 
-    python tools/run_tests.py --build build/release [--quick] [--only NAME]
+    python tools/run_tests.py --build build/release [--quick] [--only NAME] [--jobs N]
 
+As many suites at a time as there are cores, each on one thread; a suite's output comes when it ends.
 ctest counts as one test per executable, pytest and the mode runs as one per case. A suite that dies without a
 report counts as one failure, so a crash cannot pass for success. Each suite gets an empty cache folder of its
 own: what it compiles it compiles cold, and nothing of the user's is touched.
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 
@@ -81,20 +84,34 @@ def read_report(path: pathlib.Path) -> Totals:
     return totals
 
 
-def run_suite(suite: Suite, folder: pathlib.Path) -> Totals:
+def run_suite(suite: Suite, folder: pathlib.Path, threads: int | None = None) -> Totals:
+    """Runs one suite; on that many threads of PyTorch's if `threads` is given, unless the environment says else."""
     report = folder / f"{suite.name}.xml"
     cache = folder / f"cache-{suite.name}"
     report.unlink(missing_ok=True)
     shutil.rmtree(cache, ignore_errors=True)
     cache.mkdir(mode=0o700)
     env = {**os.environ, "XDG_CACHE_HOME": str(cache), **suite.env}
-    print(f"\n=== {suite.name}: {' '.join(f'{k}={v}' for k, v in suite.env.items())}", flush=True)
+    if threads is not None:
+        env.setdefault("OMP_NUM_THREADS", str(threads))
+    print(f"... {suite.name} begins", flush=True)
+    begin = time.monotonic()
     command = [part.format(report=report) for part in suite.command]
-    try:
-        code = subprocess.run(command, cwd=ROOT, env=env, check=False, timeout=LIMIT_SECONDS).returncode
-    except subprocess.TimeoutExpired:
-        print(f"{suite.name}: stopped after {LIMIT_SECONDS} s")
-        code = -1
+    log = folder / f"{suite.name}.log"
+    with open(log, "w") as output:
+        try:
+            code = subprocess.run(
+                command, cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT, timeout=LIMIT_SECONDS
+            ).returncode
+        except subprocess.TimeoutExpired:
+            output.write(f"{suite.name}: stopped after {LIMIT_SECONDS} s\n")
+            code = -1
+    setting = " ".join(f"{key}={value}" for key, value in suite.env.items())
+    # One print, so that the output of suites that end together does not mix.
+    print(
+        f"\n=== {suite.name} ({time.monotonic() - begin:.0f} s): {setting}\n{log.read_text(errors='replace')}",
+        flush=True,
+    )
     totals = read_report(report) if report.exists() else Totals()
     if code != 0 and totals.failed == 0:
         print(f"{suite.name}: exit code {code} without a failed case in its report: counted as one failure")
@@ -111,6 +128,7 @@ def main() -> int:
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--quick", action="store_true", help="unit and embedded only")
     parser.add_argument("--only", help="one suite by name")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="suites at a time")
     args = parser.parse_args()
     folder = (ROOT / args.build / "test-reports").resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,10 +137,14 @@ def main() -> int:
         chosen = [s for s in suites(args.build) if s.name == args.only]
         if not chosen:
             parser.error(f"no suite {args.only!r}")
-    rows = [(suite.name, run_suite(suite, folder)) for suite in chosen]
+    threads = 1 if args.jobs > 1 and len(chosen) > 1 else None
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        # The long ones first: suites() lists the short ones first.
+        runs = {s.name: pool.submit(run_suite, s, folder, threads) for s in reversed(chosen)}
+        rows = {s.name: runs[s.name].result() for s in chosen}
     total = Totals()
     print()
-    for name, totals in rows:
+    for name, totals in rows.items():
         print(f"  {name:10} {totals}")
         total.add(totals)
     print()
