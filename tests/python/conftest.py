@@ -5,9 +5,13 @@ fixture, so that one run covers all three.
     pytest --modes=adaptive           one mode
     pytest --device=cpu               the tests against themselves: finds mistakes in tests, proves nothing else
     pytest --full                     the whole product of models, optimizers and modes
+    pytest --share=0.3                of each test's parameter sets that share, and one at least; the same ones each
+                                      time, others with another --share-seed
 """
 
 import contextlib
+import hashlib
+import math
 import os
 
 import pytest
@@ -22,6 +26,8 @@ def pytest_addoption(parser):
     parser.addoption("--device", default="neuron", help="device under test")
     parser.addoption("--modes", default=",".join(ALL_MODES), help="comma-separated: " + ", ".join(ALL_MODES))
     parser.addoption("--full", action="store_true", help="run the cases marked full, too")
+    parser.addoption("--share", type=float, default=1.0, help="of each test's parameter sets, 0 to 1")
+    parser.addoption("--share-seed", default="", help="chooses other ones")
 
 
 def pytest_configure(config):
@@ -30,13 +36,29 @@ def pytest_configure(config):
         raise pytest.UsageError(f"--modes: unknown {sorted(unknown)}; known are {ALL_MODES}")
 
 
+def chosen(items, share, seed):
+    """Of each test function's items the given share, rounded up: those whose names hash lowest. Smoke tests stay."""
+    functions = {}
+    for item in items:
+        functions.setdefault(item.nodeid.split("[")[0], []).append(item)
+    kept = set()
+    for group in functions.values():
+        ranked = sorted(group, key=lambda item: hashlib.sha256(f"{seed}{item.nodeid}".encode()).digest())
+        kept.update(ranked[: math.ceil(share * len(group))])
+    return [item for item in items if item in kept or item.get_closest_marker("smoke")]
+
+
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("full"):
-        return
-    long = [item for item in items if item.get_closest_marker("full")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+    left = items
+    if not config.getoption("full"):
+        left = [item for item in items if not item.get_closest_marker("full")]
+    if config.getoption("share") < 1:
+        left = chosen(left, config.getoption("share"), config.getoption("share_seed"))
+    kept = set(left)
+    dropped = [item for item in items if item not in kept]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = left
 
 
 def pytest_generate_tests(metafunc):
