@@ -250,6 +250,12 @@ Tensor& Copy(Tensor& self, const Tensor& src, bool non_blocking) {
   return self;
 }
 
+// The functional form, which torch.compile's graphs have in place of copy_.
+Tensor CopyFunctional(const Tensor& self, const Tensor& src, bool non_blocking) {
+  Tensor result = at::empty_like(self);
+  return Copy(result, src, non_blocking);
+}
+
 Tensor CopyFrom(const Tensor& self, const Tensor& dst, bool non_blocking) {
   Tensor target = dst;
   Copy(target, self, non_blocking);
@@ -308,6 +314,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_", SetNothing);
   m.impl("is_set_to", IsSetTo);
   m.impl("copy_", Copy);
+  m.impl("copy", CopyFunctional);
   m.impl("_copy_from", CopyFrom);
   m.impl("_copy_from_and_resize", CopyFromAndResize);
   m.impl("_local_scalar_dense", LocalScalarDense);

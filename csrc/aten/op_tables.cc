@@ -177,6 +177,7 @@ bool IsNative(const std::string& name) {
                             "aten::_unsafe_view",
                             "aten::unfold",
                             "aten::copy_",
+                            "aten::copy",
                             "aten::_copy_from",
                             "aten::_copy_from_and_resize",
                             "aten::_local_scalar_dense",

@@ -237,8 +237,9 @@ std::vector<std::string> UnknownKnobs() {
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view pair = *entry;
     const std::string_view name = pair.substr(0, pair.find('='));
-    // DENDRITE_TEST_* tell the test programs where things are.
+    // DENDRITE_TEST_* tell the test programs where things are; the others steer test plugins.
     if (!name.starts_with("DENDRITE_") || name.starts_with("DENDRITE_TEST_") ||
+        name.starts_with("DENDRITE_SHIM_") || name.starts_with("DENDRITE_FAKE_") ||
         name == "DENDRITE_SOURCE_DIR") {
       continue;
     }

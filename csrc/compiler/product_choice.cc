@@ -1,7 +1,12 @@
 #include "csrc/compiler/product_choice.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "csrc/base/log.h"
@@ -12,6 +17,7 @@ namespace {
 
 constexpr int kSide = 384;  // large enough for both to reach their speed, some milliseconds a run
 constexpr int kRuns = 7;
+constexpr int kMaxWaits = 500;    // of 10 ms, for another process's measurement
 constexpr double kMargin = 1.05;  // the compiler's own can be fused and needs no call: prefer it
 
 std::string Program(bool by_name) {
@@ -54,6 +60,12 @@ Result<std::array<double, 2>> Measure(const pjrt::Client& client, const std::str
   return best;
 }
 
+std::optional<bool> Answer(SnippetCache& cache, const cache::Key& key) {
+  const auto entry = cache.Lookup(key);
+  if (!entry || (entry->bytes != "name" && entry->bytes != "own")) return std::nullopt;
+  return entry->bytes == "name";
+}
+
 }  // namespace
 
 bool ProductsByName(const pjrt::Client& client, SnippetCache& cache,
@@ -62,10 +74,13 @@ bool ProductsByName(const pjrt::Client& client, SnippetCache& cache,
   key.Add("plugin", identity.plugin_digest);
   key.Add("cpu", identity.cpu_features);
   key.Add("threads", identity.num_threads);
-  if (const auto entry = cache.Lookup(key);
-      entry && (entry->bytes == "name" || entry->bytes == "own")) {
-    return entry->bytes == "name";
+  if (const auto answer = Answer(cache, key)) return *answer;
+  // One process of a host measures; the others take its answer, and do not wait for ever.
+  std::unique_ptr<FileLock> lock;
+  for (int i = 0; i < kMaxWaits && !cache.TryLock(key, &lock); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  if (const auto answer = Answer(cache, key)) return *answer;
   const auto best = Measure(client, identity.compile_options);
   if (!best.ok()) {
     DENDRITE_LOG(kInfo) << "products as compiled code: " << best.status().ToString();

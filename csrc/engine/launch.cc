@@ -1,5 +1,6 @@
 // Stream::Launch: one compiled snippet on a target: arguments from blocks, results back into them.
 #include <cstring>
+#include <unordered_map>
 
 #include "csrc/engine/stream.h"
 #include "csrc/lowering/check_failure.h"
@@ -124,21 +125,52 @@ Status Stream::Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded) {
                   static_cast<size_t>(tape::NumElements(out.dims) * tape::ItemSize(out.dtype)));
     }
   }
-  if (status.ok() && failed_record >= 0) {
-    const Call& call = chunk.calls[static_cast<size_t>(failed_record)];
-    status = Describe(call, lowering::CheckFailure(call.op->sig.op));
-  }
   if (!status.ok()) {
-    // What was donated is gone, and what follows the failed record was made from nothing.
-    if (failed_record < 0) status = Describe(chunk.calls.front(), status);
+    // What was donated is gone: everything that the snippet writes.
+    status = Describe(chunk.calls.front(), status);
     auto shared = std::make_shared<const Status>(status);
     for (size_t i = 0; i < chunk.blocks.size(); ++i) {
       if (chunk.written[i]) chunk.blocks[i]->poison = shared;
     }
+  } else if (failed_record >= 0) {
+    const auto failed = static_cast<size_t>(failed_record);
+    const Call& call = chunk.calls[failed];
+    status = Describe(call, lowering::CheckFailure(call.op->sig.op));
+    PoisonAfterFailedCheck(chunk, failed, status);
+  }
+  if (!status.ok()) {
     options_.counters->launch_errors.fetch_add(1, std::memory_order_relaxed);
     ReportError(status);
   }
   return status.code() == Code::kFailedPrecondition ? Internal(status.message()) : Status();
+}
+
+// Spoiled is what the failed record wrote, what was made from it, and what later records with a
+// check of their own wrote, for only the first failure is reported. The rest of the snippet's
+// results stand.
+void Stream::PoisonAfterFailedCheck(Chunk& chunk, size_t failed, const Status& error) {
+  std::unordered_map<const Block*, bool> spoiled;
+  for (size_t c = failed; c < chunk.calls.size(); ++c) {
+    const Call& call = chunk.calls[c];
+    const tape::Signature& sig = call.op->sig;
+    bool bad = c == failed || lowering::ChecksAtRunTime(sig, options_.traits);
+    for (size_t i = 0; i < sig.operands.size(); ++i) {
+      const Block* block = chunk.slots[call.slot + i].block;
+      if (block != nullptr && sig.operands[i].read) bad |= spoiled[block];
+    }
+    for (size_t i = 0; i < sig.operands.size(); ++i) {
+      const Block* block = chunk.slots[call.slot + i].block;
+      if (block == nullptr || !sig.operands[i].written) continue;
+      const tape::View& view = sig.operands[i].view;
+      const bool whole =
+          view.numel() * tape::ItemSize(view.dtype) >= static_cast<int64_t>(block->nbytes);
+      if (bad || whole) spoiled[block] = bad;
+    }
+  }
+  auto shared = std::make_shared<const Status>(error);
+  for (Block* block : chunk.blocks) {
+    if (spoiled[block]) block->poison = shared;
+  }
 }
 
 Status Stream::ReadBlock(Block* block, void* dst) {

@@ -125,6 +125,7 @@ class Stream {
   Status Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded);
   bool CoversLive(const Chunk& chunk, const std::vector<bool>& live) const;
   void Poison(Chunk& chunk, const Call& call, const Status& error);
+  void PoisonAfterFailedCheck(Chunk& chunk, size_t failed, const Status& error);
   Status Describe(const Call& call, const Status& error) const;
   void ReportError(const Status& error);
 

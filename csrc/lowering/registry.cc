@@ -84,7 +84,10 @@ Status CheckResults(Emitter& emitter) {
   return Status::Ok();
 }
 
-Status TryLower(const tape::Signature& sig, const LoweringTraits& traits) {
+namespace {
+
+// Lowers on a scratch builder; *checks: whether the lowering checks something at run time.
+Status LowerOnScratch(const tape::Signature& sig, const LoweringTraits& traits, bool* checks) {
   const LowerFn fn = Lookup(sig.op);
   if (fn == nullptr) return Unimplemented(sig.op + " has no lowering");
   Builder b;
@@ -92,7 +95,20 @@ Status TryLower(const tape::Signature& sig, const LoweringTraits& traits) {
   std::vector<Value> lifted = ScratchLifted(sig, b, traits);
   Emitter emitter(sig, b, traits, std::move(inputs), std::move(lifted));
   fn(emitter);
+  *checks = emitter.index_check().defined();
   return CheckResults(emitter).WithContext(sig.op);
+}
+
+}  // namespace
+
+Status TryLower(const tape::Signature& sig, const LoweringTraits& traits) {
+  bool checks = false;
+  return LowerOnScratch(sig, traits, &checks);
+}
+
+bool ChecksAtRunTime(const tape::Signature& sig, const LoweringTraits& traits) {
+  bool checks = false;
+  return LowerOnScratch(sig, traits, &checks).ok() && checks;
 }
 
 bool CanLower(const tape::Signature& sig, const LoweringTraits& traits) {

@@ -113,6 +113,8 @@ std::vector<std::string> RegisteredOps();
 bool CanLower(const tape::Signature& sig, const LoweringTraits& traits);
 // The same, with the reason.
 Status TryLower(const tape::Signature& sig, const LoweringTraits& traits);
+// True if its lowering checks something at run time (Emitter::CheckIndices). Cost as CanLower's.
+bool ChecksAtRunTime(const tape::Signature& sig, const LoweringTraits& traits);
 
 // After a lowering ran: its mistake, or one sentence if a wanted result is missing or of the wrong
 // size.
