@@ -1,6 +1,7 @@
 """What is attached to PyTorch beyond its registration interfaces, without importing Dynamo, which takes seconds.
 
 - Dynamo's table of device interfaces has no entry point: ours is entered right after that module is imported.
+- Printing formats on the host: PyTorch would run a dozen small operators of ever new sizes on the device.
 - ``torch.compile(model)`` means Inductor. Inductor has no code generator for this device, so its wrapper hands graphs
   with tensors of the device to our backend. Graphs without are Inductor's, as ever.
 """
@@ -31,6 +32,22 @@ def install() -> None:
     else:
         sys.meta_path.insert(0, _AfterImport())
     _route_default_backend()
+    _print_on_host()
+
+
+def _print_on_host() -> None:
+    import torch._tensor_str as printing
+
+    original = printing._tensor_str
+
+    @functools.wraps(original)
+    def tensor_str(self: torch.Tensor, indent: int) -> str:
+        plain = type(self) in (torch.Tensor, torch.nn.Parameter)
+        if plain and self.device.type == "neuron" and not torch._C._functorch.is_functorch_wrapped_tensor(self):
+            self = self.detach().cpu()
+        return original(self, indent)
+
+    printing._tensor_str = tensor_str
 
 
 def _register_interface() -> None:
