@@ -49,8 +49,23 @@ def neuron_backend(
     if options:
         raise ValueError(f"torch.compile: the backend 'neuron' has no options=, got {sorted(options)}")
     _specialise(inputs)
+    _spell_out_fma(graph_module)
     # Returned from a fresh AotAutograd each time: it keeps state of its compilers.
     return aot_autograd(fw_compiler=_region, bw_compiler=_region)(graph_module, inputs)
+
+
+def _spell_out_fma(graph_module: torch.fx.GraphModule) -> None:
+    """Dynamo rewrites ``addcdiv_``, ``addcmul_`` and ``add_`` for Inductor, with an operator that takes no numbers."""
+    from torch._inductor import inductor_prims
+
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and node.target is inductor_prims.fma:
+            node.target = _multiply_add
+    graph_module.recompile()
+
+
+def _multiply_add(a: Any, b: Any, c: Any) -> Any:
+    return torch.add(c, torch.mul(a, b))
 
 
 def is_on_device(graph_module: torch.fx.GraphModule, inputs: Iterable[Any]) -> bool:

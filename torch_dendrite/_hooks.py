@@ -43,7 +43,11 @@ def _print_on_host() -> None:
     @functools.wraps(original)
     def tensor_str(self: torch.Tensor, indent: int) -> str:
         plain = type(self) in (torch.Tensor, torch.nn.Parameter)
-        if plain and self.device.type == "neuron" and not torch._C._functorch.is_functorch_wrapped_tensor(self):
+        if (
+            plain
+            and self.device.type == "neuron"
+            and not torch._C._functorch.is_functorch_wrapped_tensor(self)
+        ):
             self = self.detach().cpu()
         return original(self, indent)
 

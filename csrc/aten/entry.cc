@@ -99,14 +99,19 @@ class Maker {
     return elements <= (odd && info_.makes_tensors ? kMaxRehearsedForStrides : kMaxRehearsed);
   }
 
-  // The CPU kernel runs once on zeros and shows what its results look like. False if it refuses:
-  // either the call is wrong or zeros are, and only the values will tell.
+  // The CPU kernel runs once on zeros, or on ones where it refuses those (as a divisor), and shows
+  // what its results look like. False if it refuses both: either the call is wrong or these values
+  // are, and only the real ones will tell.
   bool Rehearse(torch::jit::Stack* meta) {
+    return RehearseOn(ToZeros, meta) || RehearseOn(ToOnes, meta);
+  }
+
+  bool RehearseOn(at::Tensor (*stand_in)(const at::Tensor&), torch::jit::Stack* meta) {
     torch::jit::Stack host;
     try {
       at::AutoDispatchBelowADInplaceOrView below;
       for (size_t i = 0; i < info_.args.size(); ++i) {
-        host.push_back(MapTensors(args_[i], c10::kCPU, ToZeros));
+        host.push_back(MapTensors(args_[i], c10::kCPU, stand_in));
       }
       std::vector<IValue> args(host.begin(), host.end());
       info_.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &host);

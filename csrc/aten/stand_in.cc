@@ -20,19 +20,26 @@ at::Tensor ToMeta(const at::Tensor& t) {
   return meta;
 }
 
+namespace {
+
 // A host tensor that stands in for `t`; views may overlap themselves.
-at::Tensor ToZeros(const at::Tensor& t) {
+at::Tensor Filled(const at::Tensor& t, int value) {
   if (!device::IsOurs(t)) return t;
   const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.dtype().itemsize());
-  at::Tensor zeros = at::zeros({static_cast<int64_t>(bytes / t.dtype().itemsize())},
-                               t.options().device(c10::kCPU));
-  zeros.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
-  if (t.is_conj()) zeros._set_conj(true);
-  if (t.is_neg()) zeros._set_neg(true);
+  at::Tensor host = at::full({static_cast<int64_t>(bytes / t.dtype().itemsize())}, value,
+                             t.options().device(c10::kCPU));
+  host.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
+  if (t.is_conj()) host._set_conj(true);
+  if (t.is_neg()) host._set_neg(true);
   if (t.unsafeGetTensorImpl()->is_wrapped_number())
-    zeros.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return zeros;
+    host.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return host;
 }
+
+}  // namespace
+
+at::Tensor ToZeros(const at::Tensor& t) { return Filled(t, 0); }
+at::Tensor ToOnes(const at::Tensor& t) { return Filled(t, 1); }
 
 IValue MapTensors(const IValue& v, c10::Device device, at::Tensor (*map)(const at::Tensor&)) {
   if (v.isTensor()) return map(v.toTensor());

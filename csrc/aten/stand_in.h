@@ -6,10 +6,11 @@
 
 namespace dendrite::aten {
 
-// A Meta tensor, or a CPU tensor of zeros, with the device tensor's sizes, strides and dtype; other
-// tensors as they are.
+// A Meta tensor, or a CPU tensor of zeros or ones, with the device tensor's sizes, strides and
+// dtype; other tensors as they are.
 at::Tensor ToMeta(const at::Tensor& t);
 at::Tensor ToZeros(const at::Tensor& t);
+at::Tensor ToOnes(const at::Tensor& t);
 
 // The argument with `map` applied to its tensors, and with our devices replaced by `device`.
 c10::IValue MapTensors(const c10::IValue& v, c10::Device device,
