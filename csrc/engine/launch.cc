@@ -60,7 +60,6 @@ Status Stream::Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded) {
   made.reserve(snippet.args.size());
   std::vector<pjrt::Buffer*> args;
   args.reserve(snippet.args.size());
-  std::vector<int64_t> kept;
   std::vector<float> floats32;
   for (const SnippetArg& arg : snippet.args) {
     const void* data = nullptr;
@@ -100,7 +99,7 @@ Status Stream::Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded) {
   }
 
   std::vector<pjrt::Buffer> outputs;
-  auto event = loaded.executable.Execute(args, &outputs, kept);
+  auto event = loaded.executable.Execute(args, &outputs);
   Status status = event.ok() ? event->Await() : event.status();
   int32_t failed_record = -1;
   for (size_t k = 0; status.ok() && k < snippet.outs.size(); ++k) {
