@@ -20,6 +20,7 @@ void Counters::Reset() {
   for (auto& n : ops_by_tier) n = 0;
   ops_host = 0;
   snippets_launched = 0;
+  kernels_by_name = 0;
   compile_wait_ns = 0;
   launch_errors = 0;
   std::lock_guard lock(mu_);

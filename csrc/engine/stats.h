@@ -19,6 +19,7 @@ struct Counters {
   std::atomic<int64_t> ops_host{
       0};  // on the host and back (opaque targets), or synchronously on the host
   std::atomic<int64_t> snippets_launched{0};
+  std::atomic<int64_t> kernels_by_name{0};  // that compiled snippets called
   std::atomic<int64_t> compile_wait_ns{0};
   std::atomic<int64_t> launch_errors{0};
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "csrc/device/runtime.h"
 #include "csrc/lowering/conv_kernels.h"
 #include "csrc/lowering/kernels_by_name.h"
 
@@ -134,6 +135,7 @@ XLA_FFI_Error* Handle(XLA_FFI_CallFrame* frame) {
   const c10::InferenceMode inference(true);
   const at::AutoDispatchBelowADInplaceOrView below;
   const DefaultFloatMode floats;
+  device::Runtime::Get().counters().kernels_by_name.fetch_add(1, std::memory_order_relaxed);
   try {
     kKernel(Frame(frame));
     return nullptr;

@@ -51,6 +51,7 @@ py::dict Stats() {
   out["ops_captured"] = c.ops_captured.load();
   out["ops_by_tier"] = tiers;
   out["snippets_launched"] = c.snippets_launched.load();
+  out["kernels_by_name"] = c.kernels_by_name.load();
   out["compiles"] = compile.compiles;
   out["compile_seconds"] = compile.compile_seconds;
   out["compile_wait_seconds"] = static_cast<double>(c.compile_wait_ns.load()) * 1e-9;
