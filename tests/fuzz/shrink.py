@@ -1,0 +1,99 @@
+"""Makes a failing program small: fewer repetitions and calls, constants for changing values, small tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tests.fuzz.program import Each, Instr, Program, Var, variables, walk
+
+
+def without_unused(program: Program) -> Program:
+    """Drops makers whose results nobody names."""
+    used = {name for i in program.body for name in variables(i)}
+    setup = [i for i in program.setup if set(i.out) & used]
+    return program.with_setup(setup)
+
+
+def simpler(program: Program) -> Iterator[Program]:
+    """Candidates, the boldest first."""
+    if program.iterations > 1:
+        yield dataclasses.replace(program, iterations=1)
+        yield dataclasses.replace(program, iterations=program.iterations - 1)
+    if program.check_each:
+        yield dataclasses.replace(program, check_each=False)
+    if program.wait:
+        yield dataclasses.replace(program, wait=False)
+    size = max(1, len(program.body) // 2)
+    while True:
+        for begin in range(0, len(program.body), size):
+            yield program.with_body(program.body[:begin] + program.body[begin + size :])
+        if size == 1:
+            break
+        size //= 2
+    for k in range(len(program.setup)):
+        yield program.with_setup(program.setup[:k] + program.setup[k + 1 :])
+    for part in ("setup", "body"):
+        instrs = getattr(program, part)
+        for k, instr in enumerate(instrs):
+            for other in simpler_calls(instr):
+                yield dataclasses.replace(program, **{part: [*instrs[:k], other, *instrs[k + 1 :]]})
+
+
+def simpler_calls(instr: Instr) -> Iterator[Instr]:
+    if instr.thread:
+        yield dataclasses.replace(instr, thread=False)
+    found = []
+    walk((instr.args, tuple(instr.kwargs.values())), lambda x: found.append(x) if isinstance(x, Each) else x)
+    for each in found:
+
+        def first(x, each=each):
+            return each.values[0] if x is each else x
+
+        kwargs = {k: walk(v, first) for k, v in instr.kwargs.items()}
+        yield dataclasses.replace(instr, args=walk(instr.args, first), kwargs=kwargs)
+    if instr.call == "helpers.make":
+        device, shape, dtype, seed, *special = instr.args
+        if any(special):
+            yield dataclasses.replace(instr, args=(device, shape, dtype, seed, False))
+        for d, n in enumerate(shape):
+            for smaller in {1, 2, n // 2} - {0}:
+                if smaller < n:
+                    cut = (*shape[:d], smaller, *shape[d + 1 :])
+                    yield dataclasses.replace(instr, args=(device, cut, dtype, seed, *special))
+        if dtype != torch.float32:
+            yield dataclasses.replace(instr, args=(device, shape, torch.float32, seed, *special))
+    if instr.call == "helpers.make_strided":
+        device, shape, _, _, dtype, seed = instr.args
+        yield dataclasses.replace(instr, call="helpers.make", args=(device, shape, dtype, seed))
+    for name in list(instr.kwargs):
+        kwargs = {k: v for k, v in instr.kwargs.items() if k != name}
+        yield dataclasses.replace(instr, kwargs=kwargs)
+    if (
+        instr.args
+        and all(isinstance(a, Var) for a in instr.args)
+        and len(instr.args) > 1
+        and len(instr.out) == 1
+    ):
+        yield dataclasses.replace(instr, call="torch.add", args=instr.args[:2], kwargs={})
+
+
+def shrink(
+    program: Program, still_fails: Callable[[Program], bool], seconds: float = 60, attempts: int = 2000
+) -> Program:
+    deadline = time.monotonic() + seconds
+    best, progress = program, True
+    while progress:
+        progress = False
+        for candidate in simpler(best):
+            if time.monotonic() > deadline or attempts <= 0:
+                return best
+            attempts -= 1
+            candidate = without_unused(candidate)
+            if still_fails(candidate):
+                best, progress = candidate, True
+                break
+    return best
