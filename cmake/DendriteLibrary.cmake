@@ -25,7 +25,10 @@ function(dendrite_library folder)
       target_link_libraries(dendrite_${folder}_test PRIVATE dendrite_testing)
     endif()
     add_test(NAME ${folder} COMMAND dendrite_${folder}_test)
-    set_tests_properties(${folder} PROPERTIES LABELS unit
-      ENVIRONMENT "DENDRITE_TEST_FAKE_PLUGIN=$<TARGET_FILE_DIR:dendrite_base>/libdendrite_fake_pjrt.so;DENDRITE_TEST_PLUGIN=${DENDRITE_EMBEDDED_PLUGIN};DENDRITE_TEST_WORKER=$<TARGET_FILE_DIR:dendrite_base>/dendrite-compile-worker;DENDRITE_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+    set(beside $<TARGET_FILE_DIR:dendrite_base>)
+    set(environment DENDRITE_TEST_FAKE_PLUGIN=${beside}/libdendrite_fake_pjrt.so
+      DENDRITE_TEST_PLUGIN=${DENDRITE_EMBEDDED_PLUGIN} DENDRITE_TEST_WORKER=${beside}/dendrite-compile-worker
+      DENDRITE_SOURCE_DIR=${CMAKE_SOURCE_DIR} ${DENDRITE_SANITIZER_ENVIRONMENT})
+    set_tests_properties(${folder} PROPERTIES LABELS unit ENVIRONMENT "${environment}")
   endif()
 endfunction()

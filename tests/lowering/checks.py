@@ -46,12 +46,8 @@ def compare(what, got, want):
         raise AssertionError(f"{what}: {e}\ngot {got}\nwant {want}\n{hlo}") from None
 
 
-def replay(func, args, results, error=-1):
-    """A call that PyTorch's CPU refuses: records it as if it had returned `results`, and compares with those.
-
-    error: the number of the record whose index check must fail (then there is nothing to compare).
-    """
-    recorder = Recorder()
+def record(recorder, func, args, results):
+    """Records a call that PyTorch's CPU refuses as if it had returned `results`; what stands for them."""
 
     class Stub:
         _schema = func._schema
@@ -62,7 +58,16 @@ def replay(func, args, results, error=-1):
         def __call__(self, *_args, **_kwargs):
             return tuple(None if r is None else torch.empty_like(r) for r in results)
 
-    made = flat(recorder.__torch_dispatch__(Stub(), (), args, {}))
+    return flat(recorder.__torch_dispatch__(Stub(), (), args, {}))
+
+
+def replay(func, args, results, error=-1):
+    """A call that PyTorch's CPU refuses: records it as if it had returned `results`, and compares with those.
+
+    error: the number of the record whose index check must fail (then there is nothing to compare).
+    """
+    recorder = Recorder()
+    made = record(recorder, func, args, results)
     assert recorder.run() == error
     for i, (m, want) in enumerate(zip(made, results)):
         if want is not None and error < 0:

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.lowering.checks import check, replay, run
+from tests.lowering.checks import check, record, replay, run
+from tests.lowering.harness import Recorder
 
 aten = torch.ops.aten
 X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
@@ -144,11 +145,23 @@ def test_bad_indices_are_reported():
     bad = torch.tensor([0, 9])
     for func, args, shape in (
         (aten.index.Tensor, (BIG, [bad]), (2, 6, 7)),
+        (aten.index.Tensor, (BIG, [torch.tensor([0, len(BIG)])]), (2, 6, 7)),
+        (aten.index.Tensor, (BIG, [torch.tensor([0, -len(BIG) - 1])]), (2, 6, 7)),
         (aten.index_select.default, (BIG, 0, torch.tensor([0, -1])), (2, 6, 7)),
         (aten.gather.default, (BIG[0, 0].clone(), 0, bad), (2,)),
+        (aten.gather.default, (BIG[0, 0].clone(), 0, torch.tensor([0, BIG.shape[2]])), (2,)),
         (aten.scatter_add.default, (BIG[0, 0].clone(), 0, bad, torch.ones(2)), (7,)),
     ):
         replay(func, args, [torch.empty(shape)], error=0)
+
+
+@pytest.mark.parametrize("bad", [[], [0], [2], [1, 2], [0, 1, 2]])
+def test_the_first_failed_check_is_reported(bad):
+    recorder = Recorder()
+    for k in range(3):
+        index = torch.tensor([0, 99 if k in bad else 1])
+        record(recorder, aten.index_select.default, (BIG, 0, index), [torch.empty(2, 6, 7)])
+    assert recorder.run() == (bad[0] if bad else -1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool])

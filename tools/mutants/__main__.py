@@ -1,0 +1,101 @@
+"""Breaks the code one line at a time and expects the named test to fail.
+
+    python -m tools.mutants [--only TEXT] [--layers core|torch] [--list] [--limit SECONDS] [--ninja "nice ninja"]
+
+Works on a copy of the tree in build/mutants. First everything is built as it is and every named test must pass;
+then each fault is made, built and tested. A fault is *caught* if its test fails, crashes or hangs; it *survives* if
+the test passes, which is a hole in the tests. Exit status 1 if one survives, does not build, or does not fit the
+code any more.
+"""
+
+import argparse
+import collections
+import shlex
+import sys
+import time
+
+from tools.mutants.faults import Fault, NamedTest, load
+from tools.mutants.sandbox import ROOT, Broken, Sandbox, tail
+
+
+def try_fault(sandbox: Sandbox, fault: Fault) -> str:
+    """The verdict: "caught", or what is wrong."""
+    test = NamedTest.parse(fault.test)
+    with sandbox.broken_by(fault):
+        try:
+            if not fault.file.endswith(".py"):
+                sandbox.make(test.targets)
+        except Broken as error:
+            return f"does not build: {error}"
+        passed, _ = sandbox.passes(test)
+    return "SURVIVES" if passed else "caught"
+
+
+def baseline(sandbox: Sandbox, tests: list[NamedTest]) -> list[str]:
+    """Builds everything as it is; the tests that do not pass even so."""
+    sandbox.sync()
+    sandbox.configure()
+    targets = sorted({target for test in tests for target in test.targets})
+    print(f"building {', '.join(targets)}", flush=True)
+    sandbox.make(targets)
+    if any(test.needs_torch_layers for test in tests) and not sandbox.imports_itself():
+        return ["Python does not import the package of the copy"]
+    failures = []
+    for test in tests:
+        passed, output = sandbox.passes(test)
+        if not passed:
+            failures.append(f"fails without any fault: {' '.join(test.command)}\n{tail(output)}")
+    return failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="faults whose description, file or test has this text")
+    parser.add_argument(
+        "--layers", choices=["core", "torch"], help="only tests without or with PyTorch's layers"
+    )
+    parser.add_argument("--list", action="store_true", help="print the faults and stop")
+    parser.add_argument("--limit", type=float, default=180, help="seconds for one test")
+    parser.add_argument("--ninja", default="ninja", help="what builds: a command and its first arguments")
+    args = parser.parse_args()
+    faults = [fault for fault in load() if args.only in f"{fault.what}\n{fault.file}\n{fault.test}"]
+    if args.layers:
+        faults = [f for f in faults if NamedTest.parse(f.test).needs_torch_layers == (args.layers == "torch")]
+    if not faults:
+        parser.error("no such fault")
+    if args.list:
+        for fault in faults:
+            print(f"{fault.file}: {fault.what}: {fault.test}")
+        return 0
+    rows: list[tuple[str, Fault]] = [(problem, f) for f in faults if (problem := f.problem(ROOT))]
+    usable = [f for f in faults if not f.problem(ROOT)]
+
+    sandbox = Sandbox(ROOT / "build" / "mutants", shlex.split(args.ninja), args.limit)
+    try:
+        failures = baseline(sandbox, list(dict.fromkeys(NamedTest.parse(f.test) for f in usable)))
+    except Broken as error:
+        failures = [f"the tree itself does not build: {error}"]
+    if failures:
+        print("\n".join(failures))
+        return 1
+    for fault in usable:
+        begin = time.monotonic()
+        verdict = try_fault(sandbox, fault)
+        rows.append((verdict, fault))
+        print(f"{verdict:8} {time.monotonic() - begin:4.0f} s  {fault.file}: {fault.what}", flush=True)
+
+    print(f"\n{'verdict':8}  fault, and the test that has to see it")
+    for verdict, fault in rows:
+        print(f"{verdict:8}  {fault.what} ({fault.file})\n{'':10}{fault.test}")
+    counts = collections.Counter(
+        verdict if verdict in ("caught", "SURVIVES") else "unusable" for verdict, _ in rows
+    )
+    print(
+        f"\n{len(rows)} faults: "
+        + ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    )
+    return 0 if counts["caught"] == len(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
