@@ -10,7 +10,7 @@ REQUIREMENTS := $(wildcard requirements/*.txt)
 CXX_SOURCES = $(shell find csrc -name '*.h' -o -name '*.cc')
 PYTHON_SOURCES := benchmarks examples tests tools torch_dendrite torch_neuronx
 
-.PHONY: help setup build test sanitize mutants demo bench lint format tidy wheel clean
+.PHONY: help setup build test sanitize mutants fuzz demo bench lint format tidy wheel clean
 
 help:
 	@echo "make setup   create $(VENV) and install what build, tests and demo need"
@@ -18,6 +18,7 @@ help:
 	@echo "make test    build, then every test (ARGS=--quick: one pass instead of every mode)"
 	@echo "make sanitize  unit tests under ASan, UBSan, TSan, and clang's thread safety (ARGS='--only tsan')"
 	@echo "make mutants   break the code one line at a time: a test must fail each time (ARGS='--only cache')"
+	@echo "make fuzz    random programs on CPU and on neuron for ten minutes (ARGS=--help)"
 	@echo "make demo    train three models on CPU and on neuron; table and timeline in demo_out/"
 	@echo "make bench   time neuron against CPU (ARGS=--help for the cases)"
 	@echo "make lint    clang-format, ruff, layers       make format   apply the first two"
@@ -46,6 +47,9 @@ sanitize: setup
 
 mutants: setup
 	$(PY) -m tools.mutants $(ARGS)
+
+fuzz: build
+	$(PY) -m tests.fuzz $(ARGS)
 
 demo: build
 	$(PY) -m examples.demo $(ARGS)

@@ -111,7 +111,7 @@ def excused(cpu: torch.Tensor, dev: torch.Tensor, mask: torch.Tensor, noisy: lis
         a, b, c = (to_double(x) for x in (cpu, dev, other))
         distance, moved = (a - b).abs(), (a - c).abs()
         odd = a.isfinite() != c.isfinite()
-        reached |= (moved * 100 >= distance) | odd | (torch.signbit(a) != torch.signbit(c))
+        reached |= (moved * 100 >= distance) & (moved > 0) | odd | (torch.signbit(a) != torch.signbit(c))
     return bool(reached[mask].all())
 
 

@@ -119,8 +119,8 @@ def test_a_wrong_device_is_found_and_the_program_shrinks(name):
 
 @pytest.mark.host_only
 def test_rounding_is_excused_and_no_more_than_rounding():
-    third = Instr("torch.div", (Var("t0"), 3.0), {}, ("t1",))
-    lost = Instr("torch.sub", (Var("t0"), Var("t1")), {"alpha": 3.0}, ("t2",))
+    third = Instr("torch.div", (Var("t0"), 3.3), {}, ("t1",))
+    lost = Instr("torch.sub", (Var("t0"), Var("t1")), {"alpha": 3.3}, ("t2",))
     program = chain(third, lost)
     off = Wrong(program, "torch.div", lambda r, a: r * (1 + 1e-7)).run()
     assert off.failure is None
