@@ -85,7 +85,7 @@ Result<Block*> Allocator::Allocate(size_t nbytes, int stream_pool) {
   void* data = nullptr;
   uint64_t last_use = 0;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     auto it = pools_.find({stream_pool, capacity});
     if (it != pools_.end() && !it->second.empty()) {
       data = it->second.back().data;
@@ -119,7 +119,7 @@ Result<Block*> Allocator::Allocate(size_t nbytes, int stream_pool) {
   block->stream_pool = stream_pool;
   block->last_use.store(last_use, std::memory_order_relaxed);
   if (options_.host_visible) block->host_data = data;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   block->next = in_use_;
   if (in_use_ != nullptr) in_use_->previous = block;
   in_use_ = block;
@@ -128,7 +128,7 @@ Result<Block*> Allocator::Allocate(size_t nbytes, int stream_pool) {
 
 Block* Allocator::Find(const void* address) {
   const auto* byte = static_cast<const char*>(address);
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (Block* block = in_use_; block != nullptr; block = block->next) {
     const auto* begin = static_cast<const char*>(block->data);
     if (byte < begin || byte >= begin + block->capacity) continue;
@@ -144,7 +144,7 @@ Block* Allocator::Find(const void* address) {
 }
 
 void Allocator::ReturnMemory(Block* block) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   stats_.allocated -= static_cast<int64_t>(block->nbytes);
   ++stats_.frees;
   (block->previous != nullptr ? block->previous->next : in_use_) = block->next;
@@ -186,17 +186,17 @@ void Allocator::DestroyHostStorage(Block* block) {
 }
 
 void Allocator::EmptyCache() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   Trim(0);
 }
 
 MemoryStats Allocator::stats() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return stats_;
 }
 
 void Allocator::ResetPeak() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   stats_.peak_allocated = stats_.allocated;
   stats_.peak_reserved = stats_.reserved;
 }

@@ -20,9 +20,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "csrc/base/mutex.h"
 #include "csrc/base/status.h"
 #include "csrc/pjrt/client.h"
 #include "csrc/tape/dtype.h"
@@ -114,21 +114,22 @@ class Allocator {
     uint64_t last_use;  // dispatched work up to here may still touch it
   };
   void ReturnMemory(Block* block);
-  void* NewMemory(size_t capacity);
+  void* NewMemory(size_t capacity) DENDRITE_REQUIRES(mu_);
   void DeleteMemory(void* data, size_t capacity);
-  void Trim(size_t keep_bytes);  // REQUIRES: mu_ held
+  void Trim(size_t keep_bytes) DENDRITE_REQUIRES(mu_);
   void DestroyHostStorage(Block* block);
 
   const Options options_;
-  mutable std::mutex mu_;
-  // --- guarded by mu_
-  std::map<std::pair<int, size_t>, std::vector<FreeMemory>>
-      pools_;  // (pool, capacity) -> free memory
-  size_t pooled_ = 0;
-  Block* in_use_ = nullptr;  // head of the list
-  MemoryStats stats_;
-  char* range_ = nullptr;  // opaque: the reserved range
-  size_t range_size_ = 0, range_used_ = 0;
+  mutable Mutex mu_;
+  // (pool, capacity) -> free memory
+  std::map<std::pair<int, size_t>, std::vector<FreeMemory>> pools_ DENDRITE_GUARDED_BY(mu_);
+  size_t pooled_ DENDRITE_GUARDED_BY(mu_) = 0;
+  Block* in_use_ DENDRITE_GUARDED_BY(mu_) = nullptr;  // head of the list
+  MemoryStats stats_ DENDRITE_GUARDED_BY(mu_);
+  // Opaque: the reserved range.
+  char* range_ DENDRITE_GUARDED_BY(mu_) = nullptr;
+  size_t range_size_ DENDRITE_GUARDED_BY(mu_) = 0;
+  size_t range_used_ DENDRITE_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace dendrite::engine

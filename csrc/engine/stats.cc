@@ -6,12 +6,12 @@
 namespace dendrite::engine {
 
 void Counters::CountFallback(const std::string& op, int64_t n) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   fallback_ops_[op] += n;
 }
 
 std::map<std::string, int64_t> Counters::fallback_ops() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return fallback_ops_;
 }
 
@@ -23,24 +23,24 @@ void Counters::Reset() {
   kernels_by_name = 0;
   compile_wait_ns = 0;
   launch_errors = 0;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   fallback_ops_.clear();
 }
 
 void Trace::Start() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   events_.clear();
   on_ = true;
 }
 
 std::vector<TraceEvent> Trace::Stop() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   on_ = false;
   return std::exchange(events_, {});
 }
 
 void Trace::Add(TraceEvent event) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (on_ && events_.size() < kLimit) events_.push_back(std::move(event));
 }
 

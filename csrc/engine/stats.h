@@ -5,9 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "csrc/base/mutex.h"
 
 namespace dendrite::engine {
 
@@ -28,8 +29,8 @@ struct Counters {
   void Reset();
 
  private:
-  mutable std::mutex mu_;
-  std::map<std::string, int64_t> fallback_ops_;
+  mutable Mutex mu_;
+  std::map<std::string, int64_t> fallback_ops_ DENDRITE_GUARDED_BY(mu_);
 };
 
 struct TraceEvent {
@@ -51,8 +52,8 @@ class Trace {
  private:
   static constexpr size_t kLimit = 1 << 20;
   std::atomic<bool> on_{false};
-  std::mutex mu_;
-  std::vector<TraceEvent> events_;
+  Mutex mu_;
+  std::vector<TraceEvent> events_ DENDRITE_GUARDED_BY(mu_);
 };
 
 double NowSeconds();
