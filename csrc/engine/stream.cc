@@ -400,11 +400,8 @@ void Stream::ReportError(const Status& error) {
 }
 
 std::string Stream::Explain() {
-  std::vector<std::shared_ptr<Plan>> plans;
-  {
-    std::lock_guard lock(mu_);
-    plans = plans_.All();
-  }
+  std::lock_guard lock(mu_);  // plans change under it
+  std::vector<std::shared_ptr<Plan>> plans = plans_.All();
   std::sort(plans.begin(), plans.end(),
             [](const auto& a, const auto& b) { return a->seen > b->seen; });
   std::string text = std::to_string(plans.size()) + " snippets known\n";
