@@ -10,7 +10,7 @@ REQUIREMENTS := $(wildcard requirements/*.txt)
 CXX_SOURCES = $(shell find csrc -name '*.h' -o -name '*.cc')
 PYTHON_SOURCES := benchmarks examples tests tools torch_dendrite torch_neuronx
 
-.PHONY: help setup build test sanitize mutants fuzz demo bench lint format tidy wheel clean
+.PHONY: help setup build test sanitize mutants fuzz demo bench lint format tidy wheel clean conformance
 
 help:
 	@echo "make setup   create $(VENV) and install what build, tests and demo need"
@@ -19,6 +19,7 @@ help:
 	@echo "make sanitize  unit tests under ASan, UBSan, TSan, and clang's thread safety (ARGS='--only tsan')"
 	@echo "make mutants   break the code one line at a time: a test must fail each time (ARGS='--only cache')"
 	@echo "make fuzz    random programs on CPU and on neuron for ten minutes (ARGS=--help)"
+	@echo "make conformance   PyTorch's own databases, every sample, against the checked-in lists (hours)"
 	@echo "make demo    train three models on CPU and on neuron; table and timeline in demo_out/"
 	@echo "make bench   time neuron against CPU (ARGS=--help for the cases)"
 	@echo "make lint    clang-format, ruff, layers       make format   apply the first two"
@@ -50,6 +51,9 @@ mutants: setup
 
 fuzz: build
 	$(PY) -m tests.fuzz $(ARGS)
+
+conformance: build
+	$(PY) -m tests.conformance check $(ARGS)
 
 demo: build
 	$(PY) -m examples.demo $(ARGS)

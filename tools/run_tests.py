@@ -55,6 +55,8 @@ def suites(build: str) -> list[Suite]:
             {"DENDRITE_TARGET": "opaque", "DENDRITE_MODE": "adaptive", "DENDRITE_TIER": "compiled"},
             quick=False,
         ),
+        # A seeded part of PyTorch's own databases on both targets; `make conformance` runs them whole.
+        Suite("conformance", [*pytest, "tests/conformance"], quick=False),
         Suite("modes", modes, quick=False),
     ]
 
