@@ -8,7 +8,9 @@ from tests.fuzz.program import Instr
 
 # A write to an expanded tensor raises in these; others write in an undefined order.
 CHECKS_OVERLAP = (".add_", ".mul_", ".sub_", ".div_", ".copy_")
-WRITING_HELPERS = ("helpers.setitem", "helpers.iop", "helpers.step_without_grad")
+WRITING_HELPERS = tuple(
+    "helpers." + n for n in ("setitem", "iop", "step_without_grad", "download_then_write")
+)
 MAX_NUMEL = 1 << 16
 
 
@@ -52,7 +54,7 @@ def written(instr: Instr, args: tuple, kwargs: dict) -> list[torch.Tensor]:
         found += kwargs["out"]
     in_place = name.endswith("_") and not name.endswith("__")
     if (in_place or name in WRITING_HELPERS) and args:
-        first = args[0]
+        first = args[1] if name == "helpers.iop" else args[0]
         found += first if isinstance(first, (list, tuple)) else [first]
     return [t for t in found if isinstance(t, torch.Tensor)]
 

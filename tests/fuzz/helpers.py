@@ -346,3 +346,42 @@ def delete(*names):
 
 def nth(results, k):
     return results[k]
+
+
+def late_error(kind, x, at):
+    """The class of the error of an index out of range, whenever it is found."""
+    i = torch.tensor([0, at], device=x.device)
+    try:
+        if kind == "index":
+            y = x[i]
+        elif kind == "index_select":
+            y = x.index_select(0, i)
+        elif kind == "gather":
+            y = torch.gather(x.flatten(), 0, i + x.numel())
+        else:
+            y = torch.nn.functional.embedding(i, x.reshape(x.shape[0], -1))
+        (y + y).cpu()
+    except Exception as error:
+        return type(error).__name__
+    return ""
+
+
+def use_mode(device, mode):
+    """Another default execution mode, until the end of the program."""
+    if is_ours(device):
+        torch.neuron.set_execution_mode(mode)
+
+
+def upload_then_spoil(device, shape, dtype, seed):
+    """A copy from the host takes the values that the source has at the call."""
+    source = make(torch.device("cpu"), shape, dtype, seed)
+    x = torch.empty(shape, dtype=dtype, device=device).copy_(source, non_blocking=True)
+    source.zero_()
+    return x
+
+
+def download_then_write(x, value):
+    """What was read stays what it was."""
+    host = x.detach().to("cpu", copy=True)
+    x.detach().fill_(value)
+    return host.tolist()

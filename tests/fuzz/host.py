@@ -9,8 +9,10 @@ from tests.fuzz.program import DEVICE, Each, Instr
 
 
 def a_new_tensor(g: Gen) -> Instr | None:
-    kind = g.rng.randrange(9)
+    kind = g.rng.randrange(10)
     dtype, shape = g.dtype(), g.shape()
+    if kind == 9:
+        return g.new("helpers.upload_then_spoil", DEVICE, shape, dtype, g.each(g.seed))
     if kind <= 2:
         return g.make()
     if kind == 3:
@@ -39,7 +41,12 @@ def a_read(g: Gen) -> Instr | None:
     if found is None:
         return None
     v, x = found
-    kind = g.rng.randrange(10)
+    kind = g.rng.randrange(12)
+    if kind == 11 and x.dim() and x.dtype != torch.bool:
+        kinds = ["index", "index_select", "gather", "embedding"]
+        return Instr("helpers.late_error", (g.pick(kinds), v, g.each(lambda: g.pick([100, -100]))))
+    if kind == 10:
+        return Instr("helpers.download_then_write", (v, g.number(x)))
     if kind == 0:
         return Instr("helpers.item", (v,))
     if kind == 1:
@@ -58,7 +65,9 @@ def a_read(g: Gen) -> Instr | None:
 
 
 def a_device_call(g: Gen) -> Instr | None:
-    kind = g.rng.randrange(8)
+    kind = g.rng.randrange(9)
+    if kind == 8:
+        return Instr("helpers.use_mode", (DEVICE, g.pick(["eager", "adaptive"])))
     if kind <= 1:
         return Instr("helpers.synchronize", (DEVICE,))
     if kind == 2:

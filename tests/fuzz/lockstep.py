@@ -114,6 +114,7 @@ class Lockstep:
         self.program, self.exact = program, exact
         self.cpu, self.dev = Side("cpu"), Side(device)
         self.outcome = Outcome()
+        self.mode = torch.neuron.get_execution_mode() if device != "cpu" else ""
 
     def run(self) -> Outcome:
         try:
@@ -126,6 +127,7 @@ class Lockstep:
             self.cpu.env.clear()
             self.dev.env.clear()
             helpers.use_stream(self.dev.device, 0)
+            helpers.use_mode(self.dev.device, self.mode)
         return self.outcome
 
     def _run(self) -> None:
