@@ -93,6 +93,20 @@ TEST_F(SnippetStreamTest, SilenceMovesDispatchesAndNotCuts) {
   EXPECT_EQ(compiler_->submissions()[0].tape->records.size(), 2u);
 }
 
+TEST_F(SnippetStreamTest, SilenceDoesNotMoveTheNextCut) {
+  StartProgram([](StreamOptions& options) { options.cuts.max_ops = 4; });
+  for (int pass = 0; pass < 2; ++pass) {
+    for (size_t i = 1; i <= 6; ++i) {
+      Mul(x_, x_, out_, Mode::kAdaptive);
+      if (pass == 1 && i == 2) ASSERT_TRUE(interpreter_.WaitForRuns(6 + 2));
+    }
+    ASSERT_TRUE(stream_->Synchronize().ok());
+  }
+  ASSERT_GE(submitted(), 2u) << "both stretches were seen twice";
+  EXPECT_EQ(compiler_->submissions()[0].tape->records.size(), 4u);
+  EXPECT_EQ(compiler_->submissions()[1].tape->records.size(), 2u);
+}
+
 TEST_F(SnippetStreamTest, AnOperatorWithoutALoweringEndsASnippetAndRunsAtTierZero) {
   StartProgram();
   compiler_->CompileAtOnce();
