@@ -24,6 +24,12 @@ function(dendrite_library folder)
     if(TARGET dendrite_testing AND NOT folder STREQUAL "testing")
       target_link_libraries(dendrite_${folder}_test PRIVATE dendrite_testing)
     endif()
+    if(DENDRITE_TEST_PCH AND folder STREQUAL "base")
+      target_precompile_headers(dendrite_base_test PRIVATE <gtest/gtest.h> <algorithm> <atomic> <cmath> <filesystem>
+        <fstream> <functional> <map> <memory> <string> <thread> <unordered_map> <vector>)
+    elseif(DENDRITE_TEST_PCH)
+      target_precompile_headers(dendrite_${folder}_test REUSE_FROM dendrite_base_test)
+    endif()
     add_test(NAME ${folder} COMMAND dendrite_${folder}_test)
     set(beside $<TARGET_FILE_DIR:dendrite_base>)
     set(environment DENDRITE_TEST_FAKE_PLUGIN=${beside}/libdendrite_fake_pjrt.so

@@ -50,7 +50,7 @@ class Sandbox:
     def configure(self) -> None:
         command = ["cmake", "-S", str(self.tree), "-B", str(self.build), "-G", "Ninja"]
         # Not optimised: compiling is what takes the time here.
-        command += ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"]
+        command += ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DDENDRITE_TEST_PCH=ON"]
         command += [f"-DPython_EXECUTABLE={sys.executable}"]
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if run.returncode != 0:
