@@ -1,8 +1,10 @@
 """Breaks the code one line at a time and expects the named test to fail.
 
     python -m tools.mutants [--only TEXT] [--layers core|torch] [--list] [--limit SECONDS] [--ninja "nice ninja"]
+                            [--in-place]
 
-Works on a copy of the tree in build/mutants. First everything is built as it is and every named test must pass;
+Works on a copy of the tree in build/mutants, or, with --in-place, on this very tree and build/release: for a checkout
+that nobody else uses. First everything is built as it is and every named test must pass;
 then each fault is made, built and tested. A fault is *caught* if its test fails, crashes or hangs; it *survives* if
 the test passes, which is a hole in the tests. Exit status 1 if one survives, does not build, or does not fit the
 code any more.
@@ -33,8 +35,7 @@ def try_fault(sandbox: Sandbox, fault: Fault) -> str:
 
 def baseline(sandbox: Sandbox, tests: list[NamedTest]) -> list[str]:
     """Builds everything as it is; the tests that do not pass even so."""
-    sandbox.sync()
-    sandbox.configure()
+    sandbox.prepare()
     targets = sorted({target for test in tests for target in test.targets})
     print(f"building {', '.join(targets)}", flush=True)
     sandbox.make(targets)
@@ -57,6 +58,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the faults and stop")
     parser.add_argument("--limit", type=float, default=180, help="seconds for one test")
     parser.add_argument("--ninja", default="ninja", help="what builds: a command and its first arguments")
+    parser.add_argument("--in-place", action="store_true", help="break this tree itself, not a copy of it")
     args = parser.parse_args()
     faults = [fault for fault in load() if args.only in f"{fault.what}\n{fault.file}\n{fault.test}"]
     if args.layers:
@@ -70,7 +72,7 @@ def main() -> int:
     rows: list[tuple[str, Fault]] = [(problem, f) for f in faults if (problem := f.problem(ROOT))]
     usable = [f for f in faults if not f.problem(ROOT)]
 
-    sandbox = Sandbox(ROOT / "build" / "mutants", shlex.split(args.ninja), args.limit)
+    sandbox = Sandbox(shlex.split(args.ninja), args.limit, args.in_place)
     try:
         failures = baseline(sandbox, list(dict.fromkeys(NamedTest.parse(f.test) for f in usable)))
     except Broken as error:

@@ -1,8 +1,9 @@
-"""A copy of the working tree with a build folder of its own, in which files are broken, built and tested.
+"""A tree with its build folder, in which files are broken, built and tested.
 
-The copy lives in build/mutants. It is built once and then incrementally; nothing of the working tree, its build or
-the user's caches is touched. Every file that changes gets the time of the change: an object that was built from a
-broken file never looks up to date.
+As a rule it is a copy of the working tree in build/mutants, built once and then incrementally; nothing of the working
+tree, its build or the user's caches is touched. A tree that is a throw-away copy already (a fresh checkout on a build
+machine) may be used itself, with the build that it has. Every file that changes gets the time of the change: an
+object that was built from a broken file never looks up to date.
 """
 
 import contextlib
@@ -26,9 +27,22 @@ class Broken(Exception):
 
 
 class Sandbox:
-    def __init__(self, folder: pathlib.Path, ninja: list[str], limit_seconds: float):
-        self.tree, self.build = folder / "tree", folder / "objects"
+    def __init__(self, ninja: list[str], limit_seconds: float, in_place: bool = False):
+        self.in_place = in_place
+        if in_place:
+            self.tree, self.build = ROOT, ROOT / "build" / "release"
+        else:
+            self.tree, self.build = (
+                ROOT / "build" / "mutants" / "tree",
+                ROOT / "build" / "mutants" / "objects",
+            )
         self.ninja, self.limit = ninja, limit_seconds
+
+    def prepare(self) -> None:
+        if self.in_place:
+            return
+        self.sync()
+        self.configure()
 
     def sync(self) -> None:
         """Makes the copy equal to the working tree (tracked files and new ones, but not ignored ones)."""
