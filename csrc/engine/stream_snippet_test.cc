@@ -98,7 +98,9 @@ TEST_F(SnippetStreamTest, SilenceDoesNotMoveTheNextCut) {
   for (int pass = 0; pass < 2; ++pass) {
     for (size_t i = 1; i <= 6; ++i) {
       Mul(x_, x_, out_, Mode::kAdaptive);
-      if (pass == 1 && i == 2) ASSERT_TRUE(interpreter_.WaitForRuns(6 + 2));
+      if (pass == 1 && i == 2) {
+        ASSERT_TRUE(interpreter_.WaitForRuns(6 + 2));
+      }
     }
     ASSERT_TRUE(stream_->Synchronize().ok());
   }
