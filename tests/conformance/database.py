@@ -49,7 +49,7 @@ def seeded(iterate):
     lazily, between the runs of others."""
 
     def seed(index):
-        torch.manual_seed(index)
+        torch.default_generator.manual_seed(index)  # torch.manual_seed writes stack traces for other devices
         random.seed(index)
         numpy.random.seed(index)
 

@@ -7,6 +7,8 @@ layout                   the samples as strided, transposed, shifted, expanded, 
 errors                   what CPU refuses is refused, with the same class of error
 """
 
+import itertools
+
 import torch
 from torch.utils import _pytree as pytree
 
@@ -107,13 +109,19 @@ def plain_tree(op, arguments):
     return op(first, *args, **kwargs)
 
 
+def layout_samples(op):
+    """Every sample in float32, and some in complex64."""
+    if torch.float32 in op.dtypes:
+        yield from database.samples(op, torch.float32)
+    if torch.complex64 in op.dtypes:
+        yield from itertools.islice(database.samples(op, torch.complex64), ALL_LAYOUTS_BELOW // 3)
+
+
 def layout_cases(op):
-    found = list(database.samples(op, torch.complex64 if torch.float32 not in op.dtypes else torch.float32))
-    if torch.complex64 in op.dtypes and torch.float32 in op.dtypes:
-        found += [(i, s) for (i, s) in database.samples(op, torch.complex64) if i < ALL_LAYOUTS_BELOW // 3]
-    every, index = len(found) < ALL_LAYOUTS_BELOW, 0
-    order = list(LAYOUTS)
-    for turn, (_, sample) in enumerate(found):
+    samples = layout_samples(op)
+    first = list(itertools.islice(samples, ALL_LAYOUTS_BELOW))
+    every, index, order = len(first) < ALL_LAYOUTS_BELOW, 0, list(LAYOUTS)
+    for turn, (_, sample) in enumerate(itertools.chain(first, samples)):
         taken = 0
         for k in range(len(order)):
             layout = order[(turn + k) % len(order)]

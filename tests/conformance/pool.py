@@ -66,9 +66,11 @@ class Worker:
         self.log = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **CONFIGURATIONS.get(configuration, {})}
         environment.setdefault("OMP_NUM_THREADS", "1")
+        # The package under test is the one that the path finds first, and this tree's otherwise.
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(ROOT)]))
         environment.pop("DENDRITE_OPAQUE", None)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.conformance.worker", suite, device_of(configuration)],
+            [sys.executable, "-P", "-m", "tests.conformance.worker", suite, device_of(configuration)],
             cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
         )  # fmt: skip
         self.pending = b""

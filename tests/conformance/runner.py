@@ -69,7 +69,9 @@ class Runner:
         return "k" if stats["ops_by_tier"].get(0, 0) and not self.opaque else "n"
 
     def call(self, function, arguments, seed):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
+        if self.device != "cpu":
+            torch.neuron.manual_seed(seed)
         return function(arguments)
 
     def on_device(self, function, arguments, seed=1):
