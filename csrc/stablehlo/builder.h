@@ -38,6 +38,9 @@ struct Value {
 
 enum class Cmp { kEq, kNe, kLt, kLe, kGt, kGe };
 
+// Of the last one to three dimensions. The two inverse kinds divide by the number of elements.
+enum class FftKind { kComplex, kInverse, kRealToComplex, kComplexToReal };
+
 struct DotDims {
   Dims lhs_batch, rhs_batch, lhs_contract, rhs_contract;
 };
@@ -119,6 +122,11 @@ class Builder {
   Value DotGeneral(const Value& a, const Value& b, const DotDims& dims, DType out);
   // x of a x = b (left) or x a = b, batches alike; the other triangle of `a` is not looked at.
   Value TriangularSolve(const Value& a, const Value& b, bool left, bool lower, bool unit_diagonal);
+  // `lower` or upper factor of the same triangle of x; the other triangle of the result is
+  // anything.
+  Value Cholesky(const Value& x, bool lower);
+  // lengths: sizes of the transformed dimensions on the side that is not halved.
+  Value Fft(const Value& x, FftKind kind, const Dims& lengths);
   Value Convolution(const Value& lhs, const Value& rhs, const ConvDims& dims, DType out);
   Value Reduce(const Value& x, const Value& init, const Dims& dims, const Region& body);
   // Several operands reduced together (argmax: values and indices). body gets 2n values:
