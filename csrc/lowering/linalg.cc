@@ -107,9 +107,11 @@ void SolveTriangular(Emitter& e) {
   const Dims& dims = e.OutView(0).sizes;
   const bool left = e.Bool(3, true);
   Value a = e.In(0), rhs = e.In(1);
-  if (!tape::IsFloat(a.dtype) || a.dtype != rhs.dtype || tape::NumElements(dims) == 0) {
+  const bool number = tape::IsFloat(a.dtype) || tape::IsComplex(a.dtype);
+  if (!number || a.dtype != rhs.dtype) {
     return e.Fail(Unimplemented("a triangular system of other than floats"));
   }
+  if (tape::NumElements(dims) == 0) return e.Out(0, b.Constant(a.dtype, dims, 0));
   // Matrices that are shared by the batch are repeated.
   Dims a_dims(dims.begin(), dims.end() - 2);
   a_dims.insert(a_dims.end(), a.dims.end() - 2, a.dims.end());
@@ -118,7 +120,29 @@ void SolveTriangular(Emitter& e) {
   e.Out(0, b.TriangularSolve(a, rhs, left, !e.Bool(2), e.Bool(4)));
 }
 
+// (self, A, upper, transpose, unitriangular) -> (solution, A), the leading dimensions broadcast
+void TriangularSolveOp(Emitter& e) {
+  Builder& b = e.b();
+  if (!e.Wanted(0)) return e.Fail(Unimplemented("triangular_solve without its solution"));
+  const Dims& dims = e.OutView(0).sizes;
+  const DType type = e.In(0).dtype;
+  if (!(tape::IsFloat(type) || tape::IsComplex(type)) || e.In(1).dtype != type) {
+    return e.Fail(Unimplemented("a triangular system of other than floats"));
+  }
+  Dims a_dims(dims.begin(), dims.end() - 1);
+  a_dims.push_back(dims[dims.size() - 2]);
+  const Value a = b.BroadcastTo(e.In(1), a_dims), rhs = b.BroadcastTo(e.In(0), dims);
+  e.Out(1, a);
+  if (tape::NumElements(dims) == 0) return e.Out(0, b.Constant(type, dims, 0));
+  Dims swap = AllDims(a.rank());
+  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+  const bool upper = e.Bool(2, true), transposed = e.Bool(3);
+  const Value matrix = transposed ? b.Transpose(a, swap) : a;
+  e.Out(0, b.TriangularSolve(matrix, rhs, true, upper == transposed, e.Bool(4)));
+}
+
 DENDRITE_LOWERING("aten.diag_embed.default", DiagEmbed);
+DENDRITE_LOWERING("aten.triangular_solve.default", TriangularSolveOp);
 DENDRITE_LOWERING("aten.linalg_solve_triangular.default", SolveTriangular);
 DENDRITE_LOWERING("aten.tril.default", Tril);
 DENDRITE_LOWERING("aten.triu.default", Triu);
