@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -80,14 +79,16 @@ class Worker:
         self.names = first[1]
 
     def read(self, seconds):
-        """The next report, or None if the worker is dead or late."""
-        deadline = time.monotonic() + seconds
+        """The next report, or None if the worker is dead or late. Seconds in which this process itself stood still
+        do not count."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
             while b"\n" not in self.pending:
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    return None
+                if not selector.select(1):
+                    seconds -= 1
+                    if seconds <= 0:
+                        return None
+                    continue
                 got = os.read(self.process.stdout.fileno(), 1 << 16)
                 if not got:
                     return None
