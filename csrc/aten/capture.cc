@@ -1,12 +1,12 @@
 #include "csrc/aten/capture.h"
 
 #include <ATen/MemoryOverlap.h>
-#include <ATen/native/Resize.h>
 #include <c10/util/SmallVector.h>
 
 #include <bit>
 #include <cstring>
 
+#include "csrc/aten/host.h"
 #include "csrc/device/error.h"
 #include "csrc/device/storage.h"
 
@@ -320,7 +320,9 @@ MemoEntry* FindOrMake(OpInfo& info, const torch::jit::Stack& stack, size_t first
 void SetSiteHook(SiteHook hook) { g_site_hook = hook; }
 int32_t CurrentSite() { return g_site_hook != nullptr ? g_site_hook() : 0; }
 
-void Capture(OpInfo& info, torch::jit::Stack* stack) {
+namespace {
+
+void CaptureCall(OpInfo& info, torch::jit::Stack* stack) {
   thread_local Scratch scratch;
   const size_t count = info.args.size();
   const size_t first = stack->size() - count;
@@ -341,8 +343,7 @@ void Capture(OpInfo& info, torch::jit::Stack* stack) {
 
   for (const MemoEntry::Resize& resize : entry->resizes) {
     const at::Tensor& t = (*stack)[first + static_cast<size_t>(resize.arg)].toTensor();
-    at::native::resize_output(t, resize.sizes);
-    t.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes, resize.strides);
+    ResizeStrided(t, resize.sizes, resize.strides);
   }
   if (made_entry || !entry->resizes.empty()) {  // resizing may have changed blocks
     s.Clear();
@@ -381,6 +382,17 @@ void Capture(OpInfo& info, torch::jit::Stack* stack) {
   }
   torch::jit::drop(*stack, count);
   for (IValue& value : returned) stack->push_back(std::move(value));
+}
+
+}  // namespace
+
+void Capture(OpInfo& info, torch::jit::Stack* stack) {
+  if (info.bumps_list < 0) return CaptureCall(info, stack);
+  // PyTorch leaves it to foreach kernels to say that they wrote.
+  const size_t at = stack->size() - info.args.size() + static_cast<size_t>(info.bumps_list);
+  const std::vector<at::Tensor> written = (*stack)[at].toTensorVector();
+  CaptureCall(info, stack);
+  for (const at::Tensor& t : written) t.unsafeGetTensorImpl()->bump_version();
 }
 
 }  // namespace dendrite::aten

@@ -147,6 +147,11 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
   batch_norm_writes = functional == "aten.native_batch_norm.default" ||
                       functional == "aten._batch_norm_with_update.default";
 
+  if (short_base.starts_with("_foreach_")) {
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (args[i].written && !args[i].out) bumps_list = static_cast<int>(i);
+    }
+  }
   for (const ArgInfo& info : args) host_indices |= info.type == ArgInfo::Type::kOptionalTensorList;
   mask_decides_shape = host_indices && op.hasTag(at::Tag::dynamic_output_shape);
   const bool data_dependent = op.hasTag(at::Tag::data_dependent_output) ||

@@ -76,6 +76,7 @@ struct OpInfo {
   bool synchronous = false;                   // always
   bool mutates = false;                       // in-place or out=
   bool checks_overlap = false;
+  int bumps_list = -1;              // the list whose tensors' version counters the kernel bumps
   bool batch_norm_writes = false;   // running statistics, undeclared, when training
   bool makes_tensors = false;       // some result is no argument
   bool meta_right = false;          // see IsMetaRight

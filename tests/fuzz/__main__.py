@@ -88,6 +88,8 @@ def fuzz(configuration: Configuration, seed: int, seconds: float, programs: int,
                 totals.add(report)
         if report is None and not done:
             kind, text = child.end()
+            if patience == START_SECONDS:
+                raise RuntimeError(f"the worker does not start: {text}")
             totals.failures.append(Failure(configuration, last, kind, text, pair))
             show(totals.failures[-1])
             totals.programs += last - seed

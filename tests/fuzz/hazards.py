@@ -70,6 +70,8 @@ def tensors(value) -> list[torch.Tensor]:
 def is_undefined(instr: Instr, args: tuple, kwargs: dict) -> bool:
     outputs = written(instr, args, kwargs)
     inputs = tensors(args) + tensors([v for k, v in kwargs.items() if k != "out"])
+    if instr.call == "helpers.setitem" and any(same_storage(args[0], t) for t in tensors(args[1:])):
+        return True  # whether that is a fill or a copy depends on the device
     for k, out in enumerate(outputs):
         if overlaps_itself(out):
             expanded = any(n > 1 and s == 0 for n, s in zip(out.shape, out.stride()))

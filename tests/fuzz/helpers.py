@@ -26,7 +26,7 @@ def make(device, shape, dtype, seed, special=False):
             x[torch.randint(0, n, (max(1, n // 4),), generator=generator)] = values[seed % 5]
     else:
         x = x.to(dtype)
-    return x.view(shape).to(device)
+    return x.view(shape).to(device, copy=True)
 
 
 def make_strided(device, shape, stride, offset, dtype, seed):
@@ -185,7 +185,8 @@ def truth(x):
 
 
 def printed(x):
-    return repr(x.detach()).replace(", device='neuron:0'", "") if x.dtype != torch.bfloat16 else ""
+    text = " ".join(repr(x.detach()).split())  # where a line breaks depends on how long the device's name is
+    return text.replace(", device='neuron:0'", "") if x.dtype != torch.bfloat16 else ""
 
 
 def to_host(x):
@@ -198,7 +199,7 @@ def numpy(x):
 
 
 def from_host(x, device):
-    return x.detach().cpu().to(device)
+    return x.detach().to("cpu", copy=True).to(device, copy=True)
 
 
 def size_from_value(x):

@@ -122,6 +122,7 @@ class Lockstep:
                 warnings.simplefilter("ignore")
                 self._run()
         except Failure as failure:
+            failure.__traceback__ = failure.__context__ = None  # which hold tensors
             self.outcome.failure = failure
         finally:
             self.cpu.env.clear()
@@ -155,6 +156,8 @@ class Lockstep:
             return
         if hazards.is_undefined(instr, cpu_args, cpu_kwargs):
             return
+        if instr.call == ".as_strided" and storage_bytes(cpu_args[0]) != storage_bytes(dev_args[0]):
+            return  # some results have more memory on CPU than they need
         self.outcome.steps += 1
         expected, cpu_error = self.cpu.call(instr, cpu_args, cpu_kwargs)
         if cpu_error is not None and any(word in instr.call for word in LATE):
@@ -166,10 +169,18 @@ class Lockstep:
                 raise Failure(
                     "error", f"CPU: {describe(cpu_error)}; device: {describe(dev_error)}", where, instr
                 )
+            self.forget_outputs(cpu_kwargs.get("out"))
             return
         self.compare_results(expected, actual, where, instr)
         if instr.call == "helpers.check":
             self.check_all(where, instr)
+
+    def forget_outputs(self, outputs) -> None:
+        """An out= tensor has any size and values after an error."""
+        for x in hazards.tensors(outputs):
+            for name in [n for n, y in self.cpu.env.items() if hazards.same_storage(x, y)]:
+                self.cpu.env.pop(name)
+                self.dev.env.pop(name, None)
 
     def compare_results(self, expected, actual, where, instr) -> None:
         if isinstance(expected, (tuple, list)) and any(isinstance(x, torch.Tensor) for x in expected):
@@ -207,7 +218,7 @@ class Lockstep:
             ):
                 raise Failure("meta", f"{name} shares its storage with others than on CPU", where, instr)
             self.check_values(name, a, b, where, instr)
-            ga, gb = (x.grad if x.is_leaf else None for x in (a, b))
+            ga, gb = (x.grad if compare.leaf(x) is True else None for x in (a, b))
             if (ga is None) != (gb is None):
                 raise Failure("meta", f"{name}.grad is {gb} instead of {ga}", where, instr)
             if ga is not None:
@@ -243,7 +254,7 @@ class Lockstep:
         run.run(until)
         found = {name: compare.to_host(x).clone() for name, x in run.side.env.items()}
         for name, x in run.side.env.items():
-            if x.is_leaf and x.grad is not None:
+            if compare.leaf(x) is True and x.grad is not None:
                 found[name + ".grad"] = compare.to_host(x.grad).clone()
         return found
 
@@ -289,7 +300,7 @@ class NoisyRun:
                 self.disturb(x)
             if "backward" in instr.call:
                 for x in list(self.side.env.values()):
-                    if x.is_leaf and x.grad is not None:
+                    if compare.leaf(x) is True and x.grad is not None:
                         self.disturb(x.grad)
         return result
 
@@ -308,6 +319,10 @@ class NoisyRun:
                 return
             noise = torch.randn(y.shape, generator=self.generator, dtype=torch.float64)
             y.data.copy_(torch.where(plain, y.double(), y.double() * (1 + EPSILON[y.dtype] * noise)))
+
+
+def storage_bytes(x: torch.Tensor) -> int:
+    return x.untyped_storage().nbytes()
 
 
 def describe(error: Exception | None) -> str:

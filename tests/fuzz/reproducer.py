@@ -40,7 +40,7 @@ def call(instr: Instr, sequence: str = "i") -> str:
     if instr.thread:
         text = f"in_thread(lambda: {text})"
     if len(instr.out) == 1:
-        several = instr.call in (".chunk", ".split", ".unbind")
+        several = instr.call in (".chunk", ".split", ".unbind") or "_foreach" in instr.call
         return f"{instr.out[0]} = {text}" + ("[0]" if several else "")
     return f"{', '.join(instr.out)}, *_ = {text}" if instr.out else text
 

@@ -27,13 +27,6 @@ def simpler(program: Program) -> Iterator[Program]:
         yield dataclasses.replace(program, check_each=False)
     if program.wait:
         yield dataclasses.replace(program, wait=False)
-    size = max(1, len(program.body) // 2)
-    while True:
-        for begin in range(0, len(program.body), size):
-            yield program.with_body(program.body[:begin] + program.body[begin + size :])
-        if size == 1:
-            break
-        size //= 2
     for k in range(len(program.setup)):
         yield program.with_setup(program.setup[:k] + program.setup[k + 1 :])
     for part in ("setup", "body"):
@@ -86,14 +79,34 @@ def shrink(
 ) -> Program:
     deadline = time.monotonic() + seconds
     best, progress = program, True
-    while progress:
+
+    def accept(candidate: Program) -> bool:
+        nonlocal best, progress, attempts
+        attempts -= 1
+        candidate = without_unused(candidate)
+        if still_fails(candidate):
+            best, progress = candidate, True
+            return True
+        return False
+
+    def time_is_up() -> bool:
+        return time.monotonic() > deadline or attempts <= 0
+
+    while progress and not time_is_up():
         progress = False
-        for candidate in simpler(best):
-            if time.monotonic() > deadline or attempts <= 0:
-                return best
-            attempts -= 1
-            candidate = without_unused(candidate)
-            if still_fails(candidate):
-                best, progress = candidate, True
-                break
+        # Calls first: from the end, and pieces of half the size each time.
+        size = max(1, len(best.body) // 2)
+        while size and not time_is_up():
+            end = len(best.body)
+            while end > 0 and not time_is_up():
+                begin = max(0, end - size)
+                accept(best.with_body(best.body[:begin] + best.body[end:]))
+                end = min(begin, len(best.body))
+            size //= 2
+        again = True
+        while again and not time_is_up():
+            again = False
+            for candidate in simpler(best):
+                if time_is_up() or (again := accept(candidate)):
+                    break
     return best

@@ -58,10 +58,15 @@ def run_together(programs: list[Program], device: str) -> Outcome:
     return total
 
 
-def held_bytes() -> int:
-    gc.collect()
+def held_bytes(expected: int | None) -> int:
+    """Of the device's memory, now that nothing should be held."""
     torch.neuron.synchronize()
-    return torch.neuron.memory_allocated()
+    held = torch.neuron.memory_allocated()
+    if expected is not None and held > expected:
+        gc.collect()
+        torch.neuron.synchronize()
+        held = torch.neuron.memory_allocated()
+    return held
 
 
 def draws(program: Program) -> bool:
@@ -108,7 +113,7 @@ class Runner:
         if self.args.device == "cpu":
             return
         try:
-            held = held_bytes()
+            held = held_bytes(self.baseline)
         except Exception as error:
             self.report(failed=seed, kind="error", text=f"between programs: {error}")
             return
@@ -121,7 +126,7 @@ class Runner:
         self.report(ready=True)
         while size := source.read(8):
             programs = pickle.loads(source.read(int.from_bytes(size, "little")))
-            before = held_bytes()
+            before = held_bytes(0)
             if len(programs) > 1:
                 outcome = run_together(programs, self.args.device)
             else:
@@ -130,7 +135,7 @@ class Runner:
             kind, text = (failure.kind, str(failure)) if failure else ("", "")
             del outcome, failure
             try:
-                held = held_bytes()
+                held = held_bytes(before)
             except Exception as error:
                 held = before
                 kind, text = kind or "error", text or f"after the program: {error}"
@@ -156,6 +161,8 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    if args.device != "cpu":
+        torch.neuron.init()
     runner = Runner(args)
     if args.oracle:
         runner.oracle()

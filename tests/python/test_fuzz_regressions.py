@@ -1,0 +1,29 @@
+"""What the fuzzer (tests/fuzz) found, each as small as it gets. The first line of a test says what was wrong."""
+
+import pytest
+import torch
+
+from tests.python.support import outcome
+
+
+def test_foreach_writes_are_seen_by_autograd(device):
+    """Lists written in place kept their version counters: backward used the new values without an error."""
+    x = torch.full((3,), 2.0, device=device)
+    w = torch.ones(3, device=device, requires_grad=True)
+    y = (w * x).sum()
+    torch._foreach_mul_([x], 5.0)
+    assert x._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_every_foreach_write_counts_as_one(device):
+    def versions(where):
+        xs = [torch.ones(2, device=where) for _ in range(2)]
+        torch._foreach_add_(xs, 1)
+        torch._foreach_addcmul_(xs, xs, xs, value=0.5)
+        torch._foreach_sqrt_(xs)
+        torch._foreach_add(xs, 1)
+        return [x._version for x in xs]
+
+    assert outcome(lambda: versions(device)) == outcome(lambda: versions("cpu"))
