@@ -14,6 +14,9 @@ list(FILTER torch_sources EXCLUDE REGEX "_test\\.cc$")
 
 Python_add_library(_C MODULE WITH_SOABI ${torch_sources})
 target_compile_options(_C PRIVATE ${DENDRITE_WARNINGS})
+# Arithmetic that has to vectorise; without PyTorch's headers.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/csrc/interpreter/recurrent_cells.cc PROPERTIES
+  COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math" SKIP_PRECOMPILE_HEADERS ON)
 # PyTorch's headers do not pass our warnings.
 target_include_directories(_C SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS} ${DENDRITE_FFI_INCLUDE})
 target_compile_definitions(_C PRIVATE TORCH_EXTENSION_NAME=_C)

@@ -25,6 +25,15 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::m
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define DENDRITE_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
   AT_FORALL_LOWER_PRECISION_FP(DENDRITE_LOWER)
+  // Whole layers, which autocast's own list knows only by the names of CUDA's kernels.
+  DENDRITE_LOWER(lstm, input)
+  DENDRITE_LOWER(lstm, data)
+  DENDRITE_LOWER(gru, input)
+  DENDRITE_LOWER(gru, data)
+  DENDRITE_LOWER(rnn_tanh, input)
+  DENDRITE_LOWER(rnn_tanh, data)
+  DENDRITE_LOWER(rnn_relu, input)
+  DENDRITE_LOWER(rnn_relu, data)
 #undef DENDRITE_LOWER
 #define DENDRITE_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
   AT_FORALL_FP32(DENDRITE_FP32)

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "csrc/device/runtime.h"
+#include "csrc/interpreter/recurrent_layer.h"
 #include "csrc/lowering/conv_kernels.h"
 #include "csrc/lowering/kernels_by_name.h"
 
@@ -119,6 +120,64 @@ void ConvolutionBackward(const Frame& f) {
   if (mask[2]) f.Ret(next++).copy_(std::get<2>(grads));
 }
 
+// Hands out a call's buffers one after another, those that are there.
+class Buffers {
+ public:
+  Buffers(const Frame& f, Tensor (Frame::*get)(int64_t) const) : f_(f), get_(get) {}
+  Tensor Next(bool there = true) { return there ? (f_.*get_)(next_++) : Tensor(); }
+
+ private:
+  const Frame& f_;
+  Tensor (Frame::*get_)(int64_t) const;
+  int64_t next_ = 0;
+};
+
+RecurrentLayer LayerOf(const Frame& f) {
+  RecurrentLayer layer;
+  layer.kind = static_cast<lowering::RecurrentKind>(f.Int("kind"));
+  layer.batch_sizes = f.Ints("batch_sizes");
+  layer.reverse = f.Bool("reverse");
+  return layer;
+}
+
+void Recurrent(const Frame& f) {
+  Buffers args(f, &Frame::Arg), rets(f, &Frame::Ret);
+  RecurrentLayer layer = LayerOf(f);
+  const bool lstm = layer.kind == lowering::RecurrentKind::kLstm, bias = f.Bool("bias");
+  for (Tensor* t : {&layer.input, &layer.hx}) *t = args.Next();
+  layer.cx = args.Next(lstm);
+  for (Tensor* t : {&layer.w_ih, &layer.w_hh}) *t = args.Next();
+  for (Tensor* t : {&layer.b_ih, &layer.b_hh}) *t = args.Next(bias);
+  RecurrentOutputs results;
+  for (Tensor* t : {&results.output, &results.hy}) *t = rets.Next();
+  results.cy = rets.Next(lstm);
+  results.workspace = rets.Next(f.Bool("keep"));
+  RunRecurrentLayer(layer, results);
+}
+
+void RecurrentBackward(const Frame& f) {
+  Buffers args(f, &Frame::Arg), rets(f, &Frame::Ret);
+  RecurrentLayer layer = LayerOf(f);
+  const bool lstm = layer.kind == lowering::RecurrentKind::kLstm;
+  RecurrentGrads grads;
+  for (Tensor* t : {&grads.output, &grads.hy}) *t = args.Next();
+  grads.cy = args.Next(lstm);
+  for (Tensor* t : {&layer.input, &layer.hx}) *t = args.Next();
+  layer.cx = args.Next(lstm);
+  for (Tensor* t : {&layer.w_ih, &layer.w_hh}) *t = args.Next();
+  RecurrentOutputs done;
+  done.output = args.Next();
+  done.workspace = args.Next(lowering::WorkspaceOf(layer.kind) > 0);
+  RecurrentInputGrads results;
+  results.input = rets.Next(f.Bool("wants_input"));
+  results.hx = rets.Next();
+  results.cx = rets.Next(lstm);
+  for (Tensor* t : {&results.w_ih, &results.w_hh}) *t = rets.Next(f.Bool("wants_weights"));
+  results.b_ih = rets.Next(f.Bool("bias"));
+  results.b_hh = rets.Next(f.Bool("bias") && layer.kind == lowering::RecurrentKind::kGru);
+  RunRecurrentLayerBackward(layer, done, grads, results);
+}
+
 template <void (*kKernel)(const Frame&)>
 XLA_FFI_Error* Handle(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr &&
@@ -157,7 +216,9 @@ std::vector<std::pair<std::string, void*>> KernelHandlers() {
   return {entry(lowering::kMmKernel, &Handle<&Mm>), entry(lowering::kBmmKernel, &Handle<&Bmm>),
           entry(lowering::kEmbeddingBackwardKernel, &Handle<&EmbeddingBackward>),
           entry(lowering::kConvolutionKernel, &Handle<&Convolution>),
-          entry(lowering::kConvolutionBackwardKernel, &Handle<&ConvolutionBackward>)};
+          entry(lowering::kConvolutionBackwardKernel, &Handle<&ConvolutionBackward>),
+          entry(lowering::kRecurrentLayerKernel, &Handle<&Recurrent>),
+          entry(lowering::kRecurrentLayerBackwardKernel, &Handle<&RecurrentBackward>)};
 }
 
 }  // namespace dendrite::interpreter

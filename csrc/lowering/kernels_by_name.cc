@@ -3,6 +3,7 @@
 #include <string>
 
 #include "csrc/lowering/conv_kernels.h"
+#include "csrc/lowering/recurrent_kernels.h"
 
 namespace dendrite::lowering {
 namespace {
@@ -29,8 +30,13 @@ std::string FlagText(bool flag) { return flag ? "true" : "false"; }
 }  // namespace
 
 std::vector<std::string_view> KernelNames() {
-  return {kMmKernel, kBmmKernel, kEmbeddingBackwardKernel, kConvolutionKernel,
-          kConvolutionBackwardKernel};
+  return {kMmKernel,
+          kBmmKernel,
+          kEmbeddingBackwardKernel,
+          kConvolutionKernel,
+          kConvolutionBackwardKernel,
+          kRecurrentLayerKernel,
+          kRecurrentLayerBackwardKernel};
 }
 
 Value MatMul(Emitter& e, MatOperand a, MatOperand b) {

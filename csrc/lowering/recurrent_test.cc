@@ -9,7 +9,7 @@ using Sig = SignatureMaker;
 
 TEST(RecurrentTest, TextIsAsReviewed) {
   Golden g("recurrent");
-  g.Add("lstm", Sig("aten._thnn_fused_lstm_cell.default")
+  g.Add("lstm", Sig("dendrite.lstm_cell.default")
                     .In({2, 12})
                     .In({2, 12})
                     .In({2, 3})
@@ -18,7 +18,7 @@ TEST(RecurrentTest, TextIsAsReviewed) {
                     .Out({2, 3})
                     .Out({2, 3})
                     .Out({2, 12}));
-  g.Add("gru gradient, no bias", Sig("aten._thnn_fused_gru_cell_backward.default")
+  g.Add("gru gradient, no bias", Sig("dendrite.gru_cell_backward.default")
                                      .In({2, 3})
                                      .In({2, 15})
                                      .Bool(false)

@@ -19,9 +19,10 @@ NO_TENSORS = {"aten::_has_compatible_shallow_copy_type"}
 
 
 def loses_gradient(name):
-    """A kernel of ours in place of an implicit composite, where PyTorch has no formula: autograd would only warn."""
+    """A kernel of ours in place of an implicit composite, where neither PyTorch nor we have a formula: autograd would
+    only warn."""
     implicit = has_kernel(name, "CompositeImplicitAutograd") and name not in NO_TENSORS
-    return implicit and not has_kernel(name, "Autograd")
+    return implicit and not has_kernel(name, "Autograd") and not has_kernel(name, "AutogradPrivateUse1")
 
 
 def owners():
