@@ -20,8 +20,12 @@ from tools.mutants.faults import Fault, NamedTest, load
 from tools.mutants.sandbox import ROOT, Broken, Sandbox, tail
 
 
-def try_fault(sandbox: Sandbox, fault: Fault) -> str:
-    """The verdict: "caught", or what is wrong."""
+# A fault may make a test hang: that is seen after so many times what the test takes, and a while.
+PATIENCE, PATIENCE_SECONDS = 5, 20
+
+
+def try_fault(sandbox: Sandbox, fault: Fault, seconds: float) -> str:
+    """The verdict: "caught", or what is wrong. `seconds`: what the test takes without the fault."""
     test = NamedTest.parse(fault.test)
     with sandbox.broken_by(fault):
         try:
@@ -29,26 +33,28 @@ def try_fault(sandbox: Sandbox, fault: Fault) -> str:
                 sandbox.make(test.targets)
         except Broken as error:
             return f"does not build: {error}"
-        passed, _ = sandbox.passes(test)
+        passed, _ = sandbox.passes(test, PATIENCE * seconds + PATIENCE_SECONDS)
     return "SURVIVES" if passed else "caught"
 
 
-def baseline(sandbox: Sandbox, tests: list[NamedTest]) -> set[NamedTest]:
-    """Builds everything as it is, and runs every test; those that do not pass even so."""
+def baseline(sandbox: Sandbox, tests: list[NamedTest]) -> dict[NamedTest, float]:
+    """Builds everything as it is, and runs every test; the times of those that pass."""
     sandbox.prepare()
     targets = sorted({target for test in tests for target in test.targets})
     print(f"building {', '.join(targets)}", flush=True)
     sandbox.make(targets)
     if any(test.needs_torch_layers for test in tests) and not sandbox.imports_itself():
         raise Broken("Python does not import the package of the copy")
-    failing = set()
+    times = {}
     for test in tests:
+        begin = time.monotonic()
         passed, output = sandbox.passes(test)
-        if not passed:
-            failing.add(test)
+        if passed:
+            times[test] = time.monotonic() - begin
+        else:
             print(f"fails without any fault: {' '.join(test.command)}\n{tail(output)}", flush=True)
-    print(f"{len(tests) - len(failing)} of {len(tests)} tests pass without any fault", flush=True)
-    return failing
+    print(f"{len(times)} of {len(tests)} tests pass without any fault", flush=True)
+    return times
 
 
 def main() -> int:
@@ -76,14 +82,14 @@ def main() -> int:
 
     sandbox = Sandbox(shlex.split(args.ninja), args.limit, args.in_place)
     try:
-        failing = baseline(sandbox, list(dict.fromkeys(NamedTest.parse(f.test) for f in usable)))
+        times = baseline(sandbox, list(dict.fromkeys(NamedTest.parse(f.test) for f in usable)))
     except Broken as error:
         print(f"the tree itself is broken: {error}")
         return 1
     for fault in usable:
         begin = time.monotonic()
-        known = NamedTest.parse(fault.test) in failing
-        verdict = "its test fails without it" if known else try_fault(sandbox, fault)
+        seconds = times.get(NamedTest.parse(fault.test))
+        verdict = "its test fails without it" if seconds is None else try_fault(sandbox, fault, seconds)
         rows.append((verdict, fault))
         print(f"{verdict:8} {time.monotonic() - begin:4.0f} s  {fault.file}: {fault.what}", flush=True)
 

@@ -81,7 +81,7 @@ class Sandbox:
             ]
             raise Broken("\n".join(errors[:3]) or tail(run.stdout))
 
-    def passes(self, test: NamedTest) -> tuple[bool, str]:
+    def passes(self, test: NamedTest, limit: float | None = None) -> tuple[bool, str]:
         """Whether the test ran and passed; what it wrote, if not. A test over the time limit has not passed."""
         with tempfile.TemporaryDirectory() as scratch:
             env = {**os.environ, **dict(test.env), "XDG_CACHE_HOME": scratch, "PYTHONPATH": str(self.tree)}
@@ -103,7 +103,7 @@ class Sandbox:
                     *test.command,
                 ]
                 env["DENDRITE_LOWERING_HARNESS"] = str(self.build / "libdendrite_lowering_harness.so")
-            code, output = run_limited(command, self.tree, env, self.limit)
+            code, output = run_limited(command, self.tree, env, limit or self.limit)
         ran = bool(PASSED.search(output)) if test.is_unit else True
         return code == 0 and ran, output
 
