@@ -19,7 +19,6 @@ import time
 from tools.mutants.faults import Fault, NamedTest, load
 from tools.mutants.sandbox import ROOT, Broken, Sandbox, tail
 
-
 # A fault may make a test hang: that is seen after so many times what the test takes, and a while.
 PATIENCE, PATIENCE_SECONDS = 5, 20
 
