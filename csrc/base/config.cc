@@ -59,10 +59,19 @@ constexpr KnobInfo kKnobs[] = {
      nullptr, "Most operators in a snippet before the planner merges neighbours."},
     {Knob::kSnippetBytes, "DENDRITE_SNIPPET_BYTES", kBytes, "64M", nullptr, 1, kMax, kExperimental,
      nullptr, "Most bytes that the operators of one snippet write before it is cut."},
+    {Knob::kMergeLevels, "DENDRITE_MERGE_LEVELS", kInt, "2", nullptr, 0, 8, kExperimental, nullptr,
+     "How often neighbouring snippets that recur may be merged into larger ones, eight at a time. "
+     "`0`: never."},
     {Knob::kKernelsByName, "DENDRITE_KERNELS_BY_NAME", kBool, "1", nullptr, 0, 0, kExperimental,
      nullptr,
      "Whether compiled snippets on the embedded target call PyTorch's CPU kernels where those are "
      "faster."},
+    {Knob::kProducts, "DENDRITE_PRODUCTS", kChoice, "auto", "auto|compiled|name", 0, 0,
+     kExperimental, nullptr,
+     "Matrix products of compiled snippets on the embedded target: the compiler's own code "
+     "(`compiled`), PyTorch's CPU kernel (`name`), or whichever was measured to be faster for "
+     "their "
+     "shape (`auto`)."},
     {Knob::kDevices, "DENDRITE_DEVICES", kInt, "auto", nullptr, 1, 1024, kStable, nullptr,
      "Devices of the embedded and opaque targets. `auto`: `LOCAL_WORLD_SIZE`, else 1."},
     {Knob::kLog, "DENDRITE_LOG", kChoice, "warning", "error|warning|info|debug", 0, 0, kStable,

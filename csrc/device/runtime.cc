@@ -114,6 +114,8 @@ void Runtime::Start() {
       target_.traits.kernels_by_name && ValueOrThrow(GetBool(Knob::kKernelsByName));
   options.cuts.max_ops = ValueOrThrow(GetInt(Knob::kSnippetOps));
   options.cuts.max_bytes = ValueOrThrow(GetInt(Knob::kSnippetBytes));
+  options.merges.levels = static_cast<int>(ValueOrThrow(GetInt(Knob::kMergeLevels)));
+  options.merges.unit_ops = options.cuts.max_ops;
   options.client = target_.client;
   options.interpreter = g_interpreter;
   options.destroy_host_storage = g_destroy_host_storage;

@@ -18,6 +18,7 @@ namespace dendrite::engine {
 enum class How : uint8_t {
   kTier0,    // operator by operator: CPU kernels, or single-operator NEFFs on opaque targets
   kSnippet,  // as the plan says
+  kMerged,   // as one snippet if it is ready, or else by its children
   kHost,     // runs `host`
 };
 
@@ -39,19 +40,32 @@ struct Chunk {
   std::vector<uint64_t> key;       // in-process key: signature ids, local numbers, offsets
   std::vector<int64_t> offsets;    // of slots, in key order: lifted where they vary
   int64_t bytes_written = 0;
+  uint64_t content_hash = 0;  // of its operators, equal in all processes
   uint64_t epoch = 0;
   uint64_t seq = 0;
   size_t dispatched_calls = 0;  // prefix that already went out (the caller had gone silent)
   How how = How::kTier0;
+  int tier = 1;  // of its snippet
   bool wait_for_compile = false;
   std::shared_ptr<Plan> plan;
   std::shared_ptr<compiler::CompileJob> job;
   std::shared_ptr<const tape::Tape> tape;  // set with job
   std::function<Status()> host;
+  std::vector<std::unique_ptr<Chunk>> children;  // of a merged chunk, in order
 };
+
+// An empty chunk with an epoch of its own.
+std::unique_ptr<Chunk> NewChunk();
 
 // Numbers `block` in `chunk` (retaining it on first sight) and returns its local index.
 int32_t NumberBlock(Chunk& chunk, Block* block);
+
+// One chunk made of neighbours that are closed and not yet dispatched; they become its children.
+// Its blocks are renumbered, and it holds their memory instead of them.
+std::unique_ptr<Chunk> Merge(std::vector<std::unique_ptr<Chunk>> children);
+
+// Drops the references of a chunk that was dispatched.
+void ReleaseBlocks(const Chunk& chunk);
 
 // The torch-free form of the chunk for key and lowering. `lift_offset[i]`: slot i's offset is
 // lifted.

@@ -118,7 +118,11 @@ class ScriptedCompiler : public compiler::CompileService {
     std::lock_guard lock(mu_);
     submissions_.push_back({std::move(tape), std::move(options), MakeJob()});
     Submission& made = submissions_.back();
-    if (at_once_) Compile(made);
+    if (made.tape->records.size() > most_records_) {
+      SetFailed(*made.job, Internal("too large"));
+    } else if (at_once_) {
+      Compile(made);
+    }
     return made.job;
   }
   compiler::CompileStats stats() const override { return {}; }
@@ -128,6 +132,8 @@ class ScriptedCompiler : public compiler::CompileService {
 
   // From now on every submission is compiled before Submit returns.
   void CompileAtOnce() { at_once_ = true; }
+  // Larger tapes fail.
+  void FailLargerThan(size_t records) { most_records_ = records; }
   void CompileAll() {
     std::lock_guard lock(mu_);
     for (auto& submission : submissions_) {
@@ -159,6 +165,7 @@ class ScriptedCompiler : public compiler::CompileService {
   std::mutex mu_;
   std::deque<Submission> submissions_;
   bool at_once_ = false;
+  size_t most_records_ = ~size_t{0};
 };
 
 }  // namespace dendrite::engine

@@ -62,6 +62,9 @@ void Stream::RunChunk(Chunk& chunk) {
       }
       return;
     }
+    case How::kMerged:
+      if (!RunSnippet(chunk)) RunChildren(chunk);
+      return;
     case How::kSnippet:
       if (RunSnippet(chunk)) return;
       [[fallthrough]];
@@ -75,13 +78,19 @@ void Stream::RunTier0(Chunk& chunk) {
   const double begin = NowSeconds();
   for (const Call& call : chunk.calls) RunCall(chunk, call);
   const double end = NowSeconds();
-  if (chunk.plan != nullptr && chunk.dispatched_calls == 0)
-    chunk.plan->choice.Sample(0, end - begin);
+  if (chunk.plan != nullptr && chunk.dispatched_calls == 0) chunk.plan->Sample(0, end - begin);
   if (options_.trace->on() && !chunk.calls.empty()) {
     const tape::SourceSite site = options_.site(chunk.calls.front().site);
     options_.trace->Add(
         {"stream", Label(chunk), begin, end, site.file + ":" + std::to_string(site.line), 0});
   }
+}
+
+// Each as its own plan says: what the merged snippet is compared with.
+void Stream::RunChildren(Chunk& chunk) {
+  const double begin = NowSeconds();
+  for (const auto& child : chunk.children) RunChunk(*child);
+  chunk.plan->Sample(0, NowSeconds() - begin);
 }
 
 void Stream::RunCall(Chunk& chunk, const Call& call) {
@@ -224,13 +233,13 @@ bool Stream::RunSnippet(Chunk& chunk) {
     options_.counters->launch_errors.fetch_add(1, std::memory_order_relaxed);
     ReportError(status);
   }
-  chunk.plan->choice.Sample(1, end - begin);
+  chunk.plan->Sample(1, end - begin);
   if (options_.trace->on()) {
     const tape::SourceSite site = options_.site(chunk.calls.front().site);
-    options_.trace->Add(
-        {"stream", Label(chunk), begin, end, site.file + ":" + std::to_string(site.line), 1});
+    options_.trace->Add({"stream", Label(chunk), begin, end,
+                         site.file + ":" + std::to_string(site.line), chunk.tier});
   }
-  CountTier(*options_.counters, 1, chunk.calls.size());
+  CountTier(*options_.counters, chunk.tier, chunk.calls.size());
   options_.counters->snippets_launched.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

@@ -23,7 +23,14 @@ bool Matches(const Plan& plan, const std::vector<int64_t>& offsets) {
 
 }  // namespace
 
-std::shared_ptr<Plan> PlanTable::Touch(const Chunk& chunk) {
+void Plan::Sample(int tier, double seconds) {
+  choice.Sample(tier, seconds);
+  const auto t = static_cast<size_t>(tier);
+  best[t].store(choice.Best(tier), std::memory_order_relaxed);
+  runs[t].store(choice.runs(tier), std::memory_order_relaxed);
+}
+
+std::shared_ptr<Plan> PlanTable::Touch(const Chunk& chunk, const std::vector<bool>* varies) {
   const uint64_t hash = HashWords(chunk.key);
   Site* site = nullptr;
   auto [begin, end] = sites_.equal_range(hash);
@@ -32,11 +39,12 @@ std::shared_ptr<Plan> PlanTable::Touch(const Chunk& chunk) {
   }
   if (site == nullptr) {
     recency_.push_front(hash);
-    auto it = sites_.emplace(hash, Site{chunk.key,
-                                        chunk.offsets,
-                                        std::vector<bool>(chunk.offsets.size(), false),
-                                        {},
-                                        recency_.begin()});
+    auto it = sites_.emplace(
+        hash, Site{chunk.key,
+                   chunk.offsets,
+                   varies != nullptr ? *varies : std::vector<bool>(chunk.offsets.size(), false),
+                   {},
+                   recency_.begin()});
     site = &it->second;
   } else {
     recency_.splice(recency_.begin(), recency_, site->recency);
@@ -55,6 +63,7 @@ std::shared_ptr<Plan> PlanTable::Touch(const Chunk& chunk) {
   count_ -= site->plans.size();
   site->plans.clear();
   auto plan = std::make_shared<Plan>();
+  plan->id = next_id_++;
   plan->offsets = chunk.offsets;
   plan->lift_offset = site->varies;
   plan->seen = 1;

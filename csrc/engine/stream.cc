@@ -11,10 +11,6 @@ constexpr int64_t kMaxEagerBound = 64;
 constexpr int64_t kMaxEagerBytes = int64_t{8} << 20;
 constexpr auto kSilence = std::chrono::milliseconds(1);
 
-// Epochs number open chunks over all streams, so that a block's tape_epoch never matches by
-// accident.
-std::atomic<uint64_t> g_next_epoch{1};
-
 }  // namespace
 
 void Marker::Fire() {
@@ -32,7 +28,10 @@ void Marker::Wait() {
 }
 
 Stream::Stream(StreamOptions options)
-    : options_(std::move(options)), cutter_(options_.cuts), plans_(options_.max_plans) {
+    : options_(std::move(options)),
+      cutter_(options_.cuts),
+      plans_(options_.max_plans),
+      merger_(options_.merges, [this](int32_t group) { return SavingOf(group); }) {
   open_ = NewChunk();
   executor_ = std::thread([this] { ExecutorLoop(); });
 }
@@ -45,12 +44,6 @@ Stream::~Stream() {
   }
   queue_cv_.notify_all();
   executor_.join();
-}
-
-std::unique_ptr<Chunk> Stream::NewChunk() {
-  auto chunk = std::make_unique<Chunk>();
-  chunk->epoch = g_next_epoch.fetch_add(1, std::memory_order_relaxed);
-  return chunk;
 }
 
 bool Stream::Lowerable(const Op& op) {
@@ -82,6 +75,9 @@ void Stream::Append(const Op* op, const Slot* slots, const tape::Lifted* lifted,
     open_mode_ = mode;
     chunk.how = lowerable ? How::kSnippet : How::kTier0;
   }
+  // Only ever written under the lock.
+  appends_.store(appends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  chunk.content_hash = (chunk.content_hash ^ op->content_hash) * 0x9e3779b97f4a7c15u;
   const auto& sig = op->sig;
   Call call{op, static_cast<uint32_t>(chunk.slots.size()),
             static_cast<uint32_t>(chunk.lifted.size()), site};
@@ -147,125 +143,10 @@ void Stream::Append(const Op* op, const Slot* slots, const tape::Lifted* lifted,
   }
 }
 
-void Stream::CloseChunk(bool ended_by_read) {
-  cutter_.Reset();
-  if (ended_by_read) eager_bound_ = 1;
-  if (open_->calls.empty()) return;
-  auto chunk = std::move(open_);
-  open_ = NewChunk();
-  open_nonempty_.store(false, std::memory_order_release);
-  chunk->live.resize(chunk->blocks.size());
-  for (size_t i = 0; i < chunk->blocks.size(); ++i) {
-    chunk->live[i] = chunk->blocks[i]->storage_alive.load(std::memory_order_acquire) ? 1 : 0;
-  }
-  if (chunk->how == How::kSnippet) ChooseHow(*chunk);
-  if (chunk->dispatched_calls > 0) {
-    // Its beginning already ran operator by operator, and so does the rest; the sighting counted.
-    chunk->how = How::kTier0;
-    if (chunk->dispatched_calls == chunk->calls.size()) {
-      for (Block* block : chunk->blocks) ReleaseMemory(block);
-      return;
-    }
-    chunk->calls.erase(chunk->calls.begin(),
-                       chunk->calls.begin() + static_cast<std::ptrdiff_t>(chunk->dispatched_calls));
-  }
-  Dispatch(std::move(chunk));
-}
-
-void Stream::ChooseHow(Chunk& chunk) {
-  std::shared_ptr<Plan> plan = plans_.Touch(chunk);
-  chunk.plan = plan;
-  for (size_t i = 0; i < chunk.live.size(); ++i) {
-    if (chunk.live[i] && chunk.written[i]) plan->live[i] = true;
-  }
-  const bool must_wait = open_mode_ == Mode::kRegion || MustCompile();
-  if (plan->broken || options_.compiler == nullptr) {
-    chunk.how = How::kTier0;
-    return;
-  }
-  const bool covered = plan->job != nullptr && CoversLive(chunk, plan->job_live);
-  if (!covered && (must_wait || plan->seen >= 2)) {
-    std::vector<tape::SourceSite> sites;
-    sites.reserve(chunk.calls.size());
-    for (const Call& call : chunk.calls) sites.push_back(options_.site(call.site));
-    plan->tape = MakeTape(chunk, plan->lift_offset, options_.host_visible, sites);
-    plan->job_live = plan->live;
-    plan->label = Label(chunk);
-    lowering::SnippetOptions snippet;
-    snippet.traits = options_.traits;
-    snippet.host_visible = options_.host_visible;
-    snippet.live = plan->live;
-    plan->job = options_.compiler->Submit(plan->tape, std::move(snippet),
-                                          static_cast<double>(plan->seen), plan->label);
-  }
-  if (plan->job == nullptr) {
-    chunk.how = How::kTier0;
-    return;
-  }
-  chunk.job = plan->job;
-  if (in_region_) region_jobs_.push_back(plan->job);
-  chunk.tape = plan->tape;
-  chunk.wait_for_compile = must_wait;
-}
-
-bool Stream::CoversLive(const Chunk& chunk, const std::vector<bool>& live) const {
-  for (size_t i = 0; i < chunk.live.size(); ++i) {
-    if (chunk.written[i] && chunk.live[i] && !live[i]) return false;
-  }
-  return true;
-}
-
-std::string Stream::Label(const Chunk& chunk) const {
-  const tape::SourceSite begin = options_.site(chunk.calls.front().site);
-  const tape::SourceSite end = options_.site(chunk.calls.back().site);
-  const size_t slash = begin.file.rfind('/');
-  std::string label = slash == std::string::npos ? begin.file : begin.file.substr(slash + 1);
-  label += ":" + std::to_string(begin.line);
-  if (end.line != begin.line || end.file != begin.file) label += ".." + std::to_string(end.line);
-  return label + ", " + std::to_string(chunk.calls.size()) +
-         (chunk.calls.size() == 1 ? " op" : " ops");
-}
-
-void Stream::Dispatch(std::unique_ptr<Chunk> chunk) {
-  ops_in_flight_.fetch_add(static_cast<int64_t>(chunk->calls.size()), std::memory_order_relaxed);
-  std::vector<Block*> retained;
-  bool wake = false;
-  {
-    std::lock_guard lock(queue_mu_);
-    chunk->seq = submitted_.fetch_add(1, std::memory_order_relaxed) + 1;
-    for (Block* block : chunk->blocks) {
-      block->last_use.store(chunk->seq, std::memory_order_relaxed);
-      // From here on the chunk holds the block, but not its memory: see block.h.
-      Retain(block);
-    }
-    retained = chunk->blocks;
-    queue_.push_back(std::move(chunk));
-    wake = executor_asleep_;
-  }
-  for (Block* block : retained) ReleaseMemory(block);
-  if (wake) queue_cv_.notify_one();
-}
-
-void Stream::DispatchOpenPrefix() {
-  Chunk& chunk = *open_;
-  open_nonempty_.store(false, std::memory_order_release);
-  // Where operator by operator is no option, what is open waits for its snippet.
-  if (open_mode_ == Mode::kRegion || MustCompile()) return;
-  if (chunk.dispatched_calls >= chunk.calls.size()) return;
-  auto prefix = NewChunk();
-  prefix->calls.assign(chunk.calls.begin() + static_cast<std::ptrdiff_t>(chunk.dispatched_calls),
-                       chunk.calls.end());
-  prefix->slots = chunk.slots;
-  prefix->lifted = chunk.lifted;
-  prefix->blocks = chunk.blocks;
-  for (Block* block : prefix->blocks) RetainMemory(block);
-  chunk.dispatched_calls = chunk.calls.size();
-  Dispatch(std::move(prefix));
-}
-
 void Stream::Flush() {
   std::lock_guard lock(mu_);
   CloseChunk(true);
+  EndGroups();
 }
 
 Status Stream::Synchronize() {
@@ -307,6 +188,7 @@ Status Stream::RunOnHost(std::function<Status()> task, const std::vector<Block*>
   {
     std::lock_guard lock(mu_);
     CloseChunk(wait);
+    EndGroups();
     Dispatch(std::move(chunk));
     target = submitted_.load();
   }
@@ -331,6 +213,7 @@ std::shared_ptr<Marker> Stream::RecordMarker() {
 void Stream::BeginRegion() {
   std::lock_guard lock(mu_);
   CloseChunk(false);
+  EndGroups();
   in_region_ = true;
 }
 
@@ -361,15 +244,15 @@ void Stream::ExecutorLoop() {
       if (stop_) return;
       executor_asleep_ = true;
       if (open_nonempty_.load(std::memory_order_acquire)) {
-        const uint64_t before = submitted_.load();
+        const uint64_t before = appends_.load(std::memory_order_relaxed);
         queue_cv_.wait_for(lock, kSilence);
         executor_asleep_ = false;
-        if (queue_.empty() && submitted_.load() == before && !stop_) {
+        if (queue_.empty() && appends_.load(std::memory_order_relaxed) == before && !stop_) {
           lock.unlock();
           {
             // The caller holds the lock only while it appends: then it is not silent.
             std::unique_lock tape(mu_, std::try_to_lock);
-            if (tape.owns_lock() && !open_->calls.empty()) DispatchOpenPrefix();
+            if (tape.owns_lock()) DispatchOpen();
           }
           lock.lock();
         }
@@ -385,7 +268,7 @@ void Stream::ExecutorLoop() {
     const auto ops = static_cast<int64_t>(chunk->calls.size());
     const uint64_t seq = chunk->seq;
     RunChunk(*chunk);
-    for (Block* block : chunk->blocks) Release(block);
+    ReleaseBlocks(*chunk);
     chunk.reset();
     lock.lock();
     ops_in_flight_.fetch_sub(ops, std::memory_order_relaxed);
@@ -412,8 +295,8 @@ std::string Stream::Explain() {
                                                : "compiled";
     char line[256];
     std::snprintf(line, sizeof line, "  seen %6lld  %-26s tier 0 %8.1f us  tier 1 %8.1f us  %s\n",
-                  static_cast<long long>(plan->seen), state, plan->choice.Best(0) * 1e6,
-                  plan->choice.Best(1) * 1e6, plan->label.c_str());
+                  static_cast<long long>(plan->seen), state, plan->best[0] * 1e6,
+                  plan->best[1] * 1e6, plan->label.c_str());
     text += line;
   }
   return text;

@@ -21,6 +21,7 @@
 #include "csrc/engine/plan.h"
 #include "csrc/engine/stats.h"
 #include "csrc/planner/cutter.h"
+#include "csrc/planner/merger.h"
 
 namespace dendrite::engine {
 
@@ -37,6 +38,7 @@ struct StreamOptions {
   TierPolicy tier = TierPolicy::kAuto;
   lowering::LoweringTraits traits;
   planner::CutPolicy cuts;
+  planner::MergePolicy merges;
   size_t max_plans = 4096;
   int64_t max_ops_in_flight = 4096;
   int64_t max_bytes_in_flight = int64_t{512} << 20;
@@ -106,9 +108,18 @@ class Stream {
   // --- capture side; REQUIRES: mu_ held
   void CloseChunk(bool ended_by_read);
   void Dispatch(std::unique_ptr<Chunk> chunk);
+  void DispatchRest(std::unique_ptr<Chunk> chunk);
+  void DispatchOpen();
   void ChooseHow(Chunk& chunk);
-  void DispatchOpenPrefix();
-  std::unique_ptr<Chunk> NewChunk();
+  void ExtendLive(Chunk& chunk);
+  void SubmitUnlessCovered(Chunk& chunk, double priority);
+  bool MayMerge() const;
+  void Hold(std::unique_ptr<Chunk> chunk);
+  void EndGroups();
+  void Leave(const std::vector<planner::Merger::Release>& releases);
+  void DispatchMerged(std::vector<std::unique_ptr<Chunk>> children, int32_t group);
+  void PollGroups();
+  planner::Merger::Saving SavingOf(int32_t group) const;
   bool Lowerable(const Op& op);
   bool MustCompile() const {
     return options_.tier == TierPolicy::kCompiled || !options_.host_visible;
@@ -119,11 +130,11 @@ class Stream {
   void ExecutorLoop();
   void RunChunk(Chunk& chunk);
   void RunTier0(Chunk& chunk);
+  void RunChildren(Chunk& chunk);
   void RunCall(Chunk& chunk, const Call& call);
   void RunCallOnHost(Chunk& chunk, const Call& call);
   bool RunSnippet(Chunk& chunk);  // false: nothing ran, use tier 0
   Status Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded);
-  bool CoversLive(const Chunk& chunk, const std::vector<bool>& live) const;
   void Poison(Chunk& chunk, const Call& call, const Status& error);
   void PoisonAfterFailedCheck(Chunk& chunk, size_t failed, const Status& error);
   Status Describe(const Call& call, const Status& error) const;
@@ -135,10 +146,17 @@ class Stream {
   // --- guarded by mu_
   std::unique_ptr<Chunk> open_;
   Mode open_mode_ = Mode::kEager;
-  uint64_t next_epoch_;
   int64_t eager_bound_ = 1;
   planner::Cutter cutter_;
   PlanTable plans_;
+  planner::Merger merger_;
+  std::vector<std::unique_ptr<Chunk>> held_;  // closed, parallel to what merger_ holds
+  struct Compiling {
+    int32_t group;
+    std::shared_ptr<Plan> plan;
+  };
+  std::vector<Compiling> compiling_;
+  std::vector<std::shared_ptr<Plan>> group_plans_;  // by group
   bool in_region_ = false;
   std::vector<std::shared_ptr<compiler::CompileJob>> region_jobs_;
 
@@ -152,6 +170,7 @@ class Stream {
   Status first_error_;
 
   std::atomic<bool> open_nonempty_{false};
+  std::atomic<uint64_t> appends_{0};  // so that the executor sees whether the caller is silent
   std::atomic<uint64_t> submitted_{0}, completed_{0};
   std::atomic<int64_t> ops_in_flight_{0};
   std::thread executor_;
