@@ -1,5 +1,5 @@
 // csrc/lowering/compaction.cc - operators that number the elements which data select:
-// masked_scatter and its gradient, repeat_interleave by a tensor, histc.
+// masked_scatter and its gradient, repeat_interleave by a tensor.
 //
 // Each needs a running count or one scatter over the flattened tensor. Result sizes come from the
 // results' views; where they depend on the data, the caller has found them out already.
@@ -109,32 +109,9 @@ void RepeatInterleave(Emitter& e) {
   e.Out(0, RunningSum(e, b.Slice(marks, {0}, {n}, {1})));
 }
 
-// (self, bins, min, max)
-void Histc(Emitter& e) {
-  Builder& b = e.b();
-  const Value x = Flatten(b, e.In(0));
-  const int64_t bins = e.Int(1, 100);
-  const double low = e.Float(2, 0), high = e.Float(3, 0);
-  const bool narrow = x.dtype != DType::kF32 && x.dtype != DType::kF64;
-  if (narrow || !(low < high)) {
-    return e.Fail(Unimplemented("histc over the data's own range, or of this dtype"));
-  }
-  if (x.dims[0] == 0) return e.Out(0, b.Constant(x.dtype, {bins}, 0));
-  const Value first = Like(b, x, low), last = Like(b, x, high);
-  const Value inside = b.Binary("and", b.Compare(Cmp::kGe, x, first), b.Compare(Cmp::kLe, x, last));
-  // The order of operations decides which bin a border falls into.
-  const Value scaled =
-      b.Div(b.Mul(b.Sub(x, first), Like(b, x, static_cast<double>(bins))), b.Sub(last, first));
-  const Value bin = b.Convert(b.Select(inside, scaled, Like(b, x, 0)), DType::kI64);
-  const Value at = b.Binary("minimum", bin, IntLike(b, x, bins - 1));
-  const Value one = b.Select(inside, Like(b, x, 1), Like(b, x, 0));
-  e.Out(0, ScatterFlat(b, b.Constant(x.dtype, {bins}, 0), at, one, Accumulate));
-}
-
 DENDRITE_LOWERING("aten.masked_scatter.default", MaskedScatter);
 DENDRITE_LOWERING("aten.masked_scatter_backward.default", MaskedScatterBackward);
 DENDRITE_LOWERING("aten.repeat_interleave.Tensor", RepeatInterleave);
-DENDRITE_LOWERING("aten.histc.default", Histc);
 
 }  // namespace
 }  // namespace dendrite::lowering

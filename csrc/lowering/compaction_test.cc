@@ -12,7 +12,6 @@ TEST(CompactionTest, TextIsAsReviewed) {
   Golden g("compaction");
   g.Add("values under a mask",
         Sig("aten.masked_scatter.default").In({2, 2}).In({2, 2}, DType::kBool).In({3}).Out({2, 2}));
-  g.Add("histogram", Sig("aten.histc.default").In({5}).Int(4).Int(0).Int(3).Out({4}));
   g.Check();
 }
 
@@ -23,11 +22,6 @@ TEST(CompactionTest, ShortSourceAndWrongSizeAreReported) {
   Sig repeat("aten.repeat_interleave.Tensor");
   repeat.In({3}, kI64).Int(5).Out({5}, kI64);
   EXPECT_NE(LowerAlone(repeat.sig())->find("-> (tensor<5xi64>, tensor<i1>)"), std::string::npos);
-}
-
-TEST(CompactionTest, HistogramOverTheDatasRangeIsNotLowered) {
-  Sig s = Sig("aten.histc.default").In({5}).Int(4).Int(0).Int(0).Out({4});
-  EXPECT_EQ(TryLower(s.sig(), {}).code(), Code::kUnimplemented);
 }
 
 TEST(GatedTest, TextIsAsReviewed) {
