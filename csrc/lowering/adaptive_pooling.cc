@@ -75,79 +75,99 @@ void AdaptiveAvgPoolBackward(Emitter& e) {
   e.Out(0, v);
 }
 
-void AdaptiveMaxPool2d(Emitter& e) {
+// Positions `offset` after the start of each window along one dimension, and whether they lie
+// inside.
+struct Positions {
+  std::vector<int64_t> at, inside;
+};
+
+Positions PositionsAt(int64_t in, int64_t out, int64_t offset) {
+  Positions p;
+  for (int64_t o = 0; o < out; ++o) {
+    const int64_t i = AdaptiveStart(o, in, out) + offset;
+    p.inside.push_back(i < AdaptiveEnd(o, in, out) ? 1 : 0);
+    p.at.push_back(std::min(i, in - 1));
+  }
+  return p;
+}
+
+// Windows that differ in size: each is scanned to the largest, elements beyond its end being
+// masked.
+void MaxPoolUnequal(Emitter& e, const Value& x, const Dims& out, size_t lead) {
+  Builder& b = e.b();
+  const size_t spatial = out.size() - lead;
+  Dims most(spatial, 0), offset(spatial, 0);
+  const Dims strides =
+      tape::ContiguousStrides(Dims(x.dims.begin() + static_cast<ptrdiff_t>(lead), x.dims.end()));
+  for (size_t d = 0; d < spatial; ++d) {
+    const int64_t in = x.dims[lead + d];
+    for (int64_t o = 0; o < out[lead + d]; ++o) {
+      most[d] = std::max(most[d],
+                         AdaptiveEnd(o, in, out[lead + d]) - AdaptiveStart(o, in, out[lead + d]));
+    }
+  }
+  if (tape::NumElements(most) > kMaxUnrolledWindow || strides[0] * x.dims[lead] > INT32_MAX) {
+    return e.Fail(Unimplemented("adaptive max pooling with large windows"));
+  }
+  const auto along = [&](const std::vector<int64_t>& v, DType dtype, size_t d) {
+    return Along(b, b.ConstantInts(dtype, v), out, static_cast<int64_t>(lead + d));
+  };
+  Value best, index;
+  for (int64_t i = 0; i < tape::NumElements(most); ++i) {
+    Value v = x, here, inside;
+    for (size_t d = 0; d < spatial; ++d) {
+      const Positions p = PositionsAt(x.dims[lead + d], out[lead + d], offset[d]);
+      v = Take(b, v, static_cast<int64_t>(lead + d), p.at);
+      std::vector<int64_t> flat;
+      for (int64_t at : p.at) flat.push_back(at * strides[d]);
+      const Value place = along(flat, DType::kI32, d), in = along(p.inside, DType::kBool, d);
+      here = here.defined() ? b.Add(here, place) : place;
+      inside = inside.defined() ? b.Binary("and", inside, in) : in;
+    }
+    if (!best.defined()) {
+      // The scan starts at minus infinity, standing on the first element.
+      best = b.Infinity(x.dtype, out, true);
+      index = here;
+    }
+    const Value take = b.Binary("and", ReplacesMax(b, v, best), inside);
+    best = b.Select(take, v, best);
+    index = b.Select(take, here, index);
+    for (size_t d = spatial; d-- > 0;) {
+      if (++offset[d] < most[d]) break;
+      offset[d] = 0;
+    }
+  }
+  e.Out(0, best);
+  e.Out(1, e.To(index, DType::kI64));
+}
+
+// (self, output_size) -> (values, indices)
+template <size_t kSpatial>
+void AdaptiveMaxPool(Emitter& e) {
   if (!e.Wanted(0) && !e.Wanted(1)) return;
   Builder& b = e.b();
   const Value x = e.In(0);
   const Dims out = e.OutView(e.Wanted(0) ? 0 : 1).sizes;
-  const size_t lead = out.size() - 2;
-  const int64_t h = x.dims[lead], width = x.dims[lead + 1];
+  const size_t lead = out.size() - kSpatial;
   if (tape::NumElements(out) == 0) {
     e.Out(0, b.Constant(x.dtype, out, 0));
     e.Out(1, b.Constant(DType::kI64, out, 0));
     return;
   }
-  if (h % out[lead] == 0 && width % out[lead + 1] == 0) {
-    PoolWindow w;
-    w.size = w.stride = {h / out[lead], width / out[lead + 1]};
-    w.padding = {0, 0};
-    w.dilation = {1, 1};
-    w.in = {h, width};
-    w.out = {out[lead], out[lead + 1]};
-    w.lead = lead;
-    return MaxPoolWindows(e, x, out, w);
+  PoolWindow w;
+  w.lead = lead;
+  w.padding.assign(kSpatial, 0);
+  w.dilation.assign(kSpatial, 1);
+  bool equal = true;
+  for (size_t d = lead; d < out.size(); ++d) {
+    equal = equal && x.dims[d] % out[d] == 0;
+    w.in.push_back(x.dims[d]);
+    w.out.push_back(out[d]);
+    w.size.push_back(x.dims[d] / out[d]);
   }
-  // Windows differ in size: each is scanned to the largest, elements beyond its end being masked.
-  int64_t most[2] = {0, 0};
-  for (int d = 0; d < 2; ++d) {
-    for (int64_t o = 0; o < out[lead + d]; ++o) {
-      const int64_t in = x.dims[lead + d];
-      most[d] = std::max(most[d],
-                         AdaptiveEnd(o, in, out[lead + d]) - AdaptiveStart(o, in, out[lead + d]));
-    }
-  }
-  if (most[0] * most[1] > kMaxUnrolledWindow || h * width > INT32_MAX) {
-    return e.Fail(Unimplemented("adaptive max pooling with large windows"));
-  }
-  const auto positions = [&](int d, int64_t offset, std::vector<int64_t>* inside) {
-    std::vector<int64_t> at;
-    const int64_t in = x.dims[lead + d];
-    for (int64_t o = 0; o < out[lead + d]; ++o) {
-      const int64_t p = AdaptiveStart(o, in, out[lead + d]) + offset;
-      inside->push_back(p < AdaptiveEnd(o, in, out[lead + d]) ? 1 : 0);
-      at.push_back(std::min(p, in - 1));
-    }
-    return at;
-  };
-  const auto along = [&](const std::vector<int64_t>& v, DType dtype, int d) {
-    return Along(b, b.ConstantInts(dtype, v), out, static_cast<int64_t>(lead) + d);
-  };
-  Value best, index;
-  for (int64_t i = 0; i < most[0]; ++i) {
-    std::vector<int64_t> row_inside;
-    const auto rows = positions(0, i, &row_inside);
-    const Value x_rows = Take(b, x, static_cast<int64_t>(lead), rows);
-    std::vector<int64_t> flat_rows;
-    for (int64_t r : rows) flat_rows.push_back(r * width);
-    for (int64_t j = 0; j < most[1]; ++j) {
-      std::vector<int64_t> column_inside;
-      const auto columns = positions(1, j, &column_inside);
-      const Value v = Take(b, x_rows, static_cast<int64_t>(lead) + 1, columns);
-      const Value here = b.Add(along(flat_rows, DType::kI32, 0), along(columns, DType::kI32, 1));
-      if (!best.defined()) {
-        // The scan starts at minus infinity, standing on the first element.
-        best = b.Infinity(x.dtype, out, true);
-        index = here;
-      }
-      const Value inside = b.Binary("and", along(row_inside, DType::kBool, 0),
-                                    along(column_inside, DType::kBool, 1));
-      const Value take = b.Binary("and", ReplacesMax(b, v, best), inside);
-      best = b.Select(take, v, best);
-      index = b.Select(take, here, index);
-    }
-  }
-  e.Out(0, best);
-  e.Out(1, e.To(index, DType::kI64));
+  w.stride = w.size;
+  if (equal) return MaxPoolWindows(e, x, out, w);
+  MaxPoolUnequal(e, x, out, lead);
 }
 
 // (grad_output, self, indices)
@@ -167,8 +187,10 @@ DENDRITE_LOWERING("aten._adaptive_avg_pool2d.default", AdaptiveAvgPool<2>);
 DENDRITE_LOWERING("aten._adaptive_avg_pool3d.default", AdaptiveAvgPool<3>);
 DENDRITE_LOWERING("aten._adaptive_avg_pool2d_backward.default", AdaptiveAvgPoolBackward<2>);
 DENDRITE_LOWERING("aten._adaptive_avg_pool3d_backward.default", AdaptiveAvgPoolBackward<3>);
-DENDRITE_LOWERING("aten.adaptive_max_pool2d.default", AdaptiveMaxPool2d);
+DENDRITE_LOWERING("aten.adaptive_max_pool2d.default", AdaptiveMaxPool<2>);
+DENDRITE_LOWERING("aten.adaptive_max_pool3d.default", AdaptiveMaxPool<3>);
 DENDRITE_LOWERING("aten.adaptive_max_pool2d_backward.default", AdaptiveMaxPoolBackward<2>);
+DENDRITE_LOWERING("aten.adaptive_max_pool3d_backward.default", AdaptiveMaxPoolBackward<3>);
 
 }  // namespace
 }  // namespace dendrite::lowering

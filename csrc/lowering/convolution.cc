@@ -139,7 +139,7 @@ bool UseKernel(Emitter& e, std::initializer_list<Value> values) {
 }
 
 bool SupportedType(Emitter& e, const Value& v) {
-  if (tape::IsFloat(v.dtype)) return true;
+  if (tape::IsFloat(v.dtype) || tape::IsIntegral(v.dtype)) return true;
   e.Fail(Unimplemented(e.sig().op + " of this dtype"));
   return false;
 }

@@ -55,10 +55,10 @@ TEST(ConvolutionTest, HalfPrecisionDoesNotTakeTheF32Kernel) {
   EXPECT_EQ(text.find(kConvolutionKernel), std::string::npos);
 }
 
-TEST(ConvolutionTest, IntegersAreNotLowered) {
+TEST(ConvolutionTest, TruthValuesAreNotLowered) {
   Sig s("aten.convolution.default");
-  s.In({1, 2, 7}, DType::kI64).In({2, 2, 3}, DType::kI64).None().Ints({1}).Ints({0}).Ints({1});
-  s.Bool(false).Ints({0}).Int(1).Out({1, 2, 5}, DType::kI64);
+  s.In({1, 2, 7}, DType::kBool).In({2, 2, 3}, DType::kBool).None().Ints({1}).Ints({0}).Ints({1});
+  s.Bool(false).Ints({0}).Int(1).Out({1, 2, 5}, DType::kBool);
   EXPECT_EQ(TryLower(s.sig(), {}).code(), Code::kUnimplemented);
 }
 

@@ -1,10 +1,10 @@
-// csrc/lowering/grid_sampler.cc - sampling pictures at given points (grid_sampler_2d) and its
-// gradients.
+// csrc/lowering/grid_sampler.cc - sampling pictures and volumes at given points (grid_sampler_2d,
+// grid_sampler_3d) and its gradients.
 //
 // Pictures are turned into rows of channels, one per pixel; each sampled point gathers the rows of
-// its corners (bilinear: four, nearest: one), weighs and adds them. The gradient scatters the same
-// rows. Points may be NaN or far outside: an index is made only of what lies inside.
-#include <array>
+// its corners (linear: two per dimension, cubic: four, nearest: one), weighs and adds them. The
+// gradient scatters the same rows. Points may be NaN or far outside: an index is made only of what
+// lies inside.
 #include <vector>
 
 #include "csrc/lowering/indexing.h"
@@ -16,7 +16,7 @@ namespace {
 
 using stablehlo::Cmp;
 
-enum Mode : uint8_t { kBilinear, kNearest };
+enum Mode : uint8_t { kLinear, kNearest, kCubic };
 enum Padding : uint8_t { kZeros, kBorder, kReflection };
 
 // One coordinate of all points, [points].
@@ -59,34 +59,40 @@ void Reflect(Builder& b, bool aligned, Axis* axis) {
 }
 
 struct Problem {
-  int64_t n = 0, c = 0, h = 0, w = 0, points = 0;  // points of all pictures together
-  Dims out;                                        // sizes of the sampled pictures
-  Mode mode = kBilinear;
-  Axis x, y;
-  Value picture;  // number of the picture of each point, i64
+  int64_t n = 0, c = 0, points = 0;  // points of all pictures together
+  Dims out;                          // sizes of the sampled pictures
+  Mode mode = kLinear;
+  Padding padding = kZeros;
+  bool aligned = false;
+  std::vector<Axis> axes;  // in the order of the picture's dimensions
+  Value picture;           // number of the picture of each point, i64
   DType math = DType::kF32;
+
+  int64_t pixels() const {
+    int64_t count = 1;
+    for (const Axis& axis : axes) count *= axis.size;
+    return count;
+  }
 };
 
-Axis MakeAxis(Emitter& e, const Value& grid, int64_t component, int64_t size, Padding padding,
-              bool aligned) {
+Axis MakeAxis(Emitter& e, const Value& grid, int64_t component, int64_t size, const Problem& p) {
   Builder& b = e.b();
-  const int64_t points = tape::NumElements(grid.dims) / 2;
-  const Value flat = b.Reshape(grid, {points, 2});
   const Value at =
-      b.Reshape(b.Slice(flat, {0, component}, {points, component + 1}, {1, 1}), {points});
+      b.Reshape(b.Slice(grid, {0, component}, {p.points, component + 1}, {1, 1}), {p.points});
   const auto extent = static_cast<double>(size);
   const Value one = Like(b, at, 1), half = Like(b, at, 0.5);
   Axis axis;
   axis.size = size;
-  if (aligned) {
+  if (p.aligned) {
     axis.at = b.Mul(b.Mul(b.Add(at, one), half), Like(b, at, extent - 1));
     axis.slope = Like(b, at, (extent - 1) / 2);
   } else {
     axis.at = b.Mul(b.Sub(b.Mul(b.Add(at, one), Like(b, at, extent)), one), half);
     axis.slope = Like(b, at, extent / 2);
   }
-  if (padding == kReflection) Reflect(b, aligned, &axis);
-  if (padding != kZeros) Clip(b, &axis);
+  if (p.mode == kCubic) return axis;  // pads each of its taps by itself
+  if (p.padding == kReflection) Reflect(b, p.aligned, &axis);
+  if (p.padding != kZeros) Clip(b, &axis);
   return axis;
 }
 
@@ -96,8 +102,9 @@ bool Read(Emitter& e, int first, Problem* p) {
   const Dims in = e.In(first).dims;
   const Value raw = e.In(first + 1);
   const int64_t mode = e.Int(first + 2), padding = e.Int(first + 3);
-  if (in.size() != 4 || raw.rank() != 4 || mode > kNearest || padding > kReflection) {
-    e.Fail(Unimplemented("grid sampling other than bilinear or nearest"));
+  const auto spatial = static_cast<int64_t>(in.size()) - 2;
+  if (raw.rank() != spatial + 2 || mode > kCubic || padding > kReflection) {
+    e.Fail(Unimplemented("grid sampling other than linear, nearest or cubic"));
     return false;
   }
   if (tape::NumElements(in) == 0 || tape::NumElements(raw.dims) == 0) {
@@ -106,86 +113,142 @@ bool Read(Emitter& e, int first, Problem* p) {
   }
   p->math = tape::OpMath(e.In(first).dtype);
   p->mode = static_cast<Mode>(mode);
-  p->n = in[0], p->c = in[1], p->h = in[2], p->w = in[3];
-  p->points = tape::NumElements(raw.dims) / 2;
-  p->out = {p->n, p->c, raw.dims[1], raw.dims[2]};
-  const Value grid = e.To(raw, p->math);
-  const bool aligned = e.Bool(first + 4);
-  p->x = MakeAxis(e, grid, 0, p->w, static_cast<Padding>(padding), aligned);
-  p->y = MakeAxis(e, grid, 1, p->h, static_cast<Padding>(padding), aligned);
+  p->padding = static_cast<Padding>(padding);
+  p->aligned = e.Bool(first + 4);
+  p->n = in[0], p->c = in[1];
+  p->points = tape::NumElements(raw.dims) / spatial;
+  p->out = {p->n, p->c};
+  p->out.insert(p->out.end(), raw.dims.begin() + 1, raw.dims.end() - 1);
+  const Value grid = b.Reshape(e.To(raw, p->math), {p->points, spatial});
+  // The grid's first number is the place along the last dimension.
+  for (int64_t d = 0; d < spatial; ++d) {
+    p->axes.push_back(MakeAxis(e, grid, spatial - 1 - d, in[d + 2], *p));
+  }
   p->picture = b.Reshape(b.Iota(DType::kI64, {p->n, p->points / p->n}, 0), {p->points});
   return !e.failed();
 }
 
-// [N, C, ...] as rows of channels.
+// [N, C, ...] as rows of channels, and back.
 Value ToRows(Builder& b, const Value& v) {
-  return b.Reshape(b.Transpose(v, {0, 2, 3, 1}),
-                   {tape::NumElements(v.dims) / v.dims[1], v.dims[1]});
+  Dims perm = {0};
+  for (int64_t d = 2; d < v.rank(); ++d) perm.push_back(d);
+  perm.push_back(1);
+  return b.Reshape(b.Transpose(v, perm), {tape::NumElements(v.dims) / v.dims[1], v.dims[1]});
 }
 Value FromRows(Builder& b, const Value& rows, const Dims& dims) {
-  return b.Transpose(b.Reshape(rows, {dims[0], dims[2], dims[3], dims[1]}), {0, 3, 1, 2});
+  const auto rank = static_cast<int64_t>(dims.size());
+  Dims last = {dims[0]}, perm = {0, rank - 1};
+  last.insert(last.end(), dims.begin() + 2, dims.end());
+  last.push_back(dims[1]);
+  for (int64_t d = 1; d < rank - 1; ++d) perm.push_back(d);
+  return b.Transpose(b.Reshape(rows, last), perm);
 }
 Value PerChannel(Builder& b, const Value& v, int64_t channels) {
   return b.BroadcastInDim(v, {v.dims[0], channels}, {0});
 }
 
-struct Corner {
-  Value row;              // of the picture's rows, i64
-  Value inside;           // mask
-  Value wx, wy;           // weights along each axis
-  double dx = 0, dy = 0;  // their derivatives by the pixel coordinates
+// What one axis has to do with a point: a pixel, its weight, and the weight's derivative.
+struct Side {
+  Value index;   // i64, of what lies inside
+  Value inside;  // mask
+  Value weight, derivative;
 };
 
+Side MakeSide(Builder& b, const Value& at, int64_t size, const Value& weight,
+              const Value& derivative) {
+  const Value zero = Like(b, at, 0), last = Like(b, at, static_cast<double>(size - 1));
+  const Value inside =
+      b.Binary("and", b.Compare(Cmp::kGe, at, zero), b.Compare(Cmp::kLe, at, last));
+  return {b.Convert(b.Select(inside, at, zero), DType::kI64), inside, weight, derivative};
+}
+
+// Keys' cubic, A = -3/4, at a distance x: its value and derivative by x, near (|x| <= 1) or far.
+struct Cubic {
+  Value weight, derivative;
+};
+
+Cubic CubicAt(Builder& b, const Value& x, bool near) {
+  constexpr double kA = -0.75;
+  const auto polynomial = [&](double c3, double c2, double c1, double c0) {
+    Value v = Like(b, x, c3);
+    for (double c : {c2, c1, c0}) v = b.Add(b.Mul(v, x), Like(b, x, c));
+    return v;
+  };
+  if (near) {
+    return {polynomial(kA + 2, -(kA + 3), 0, 1), polynomial(0, 3 * (kA + 2), -2 * (kA + 3), 0)};
+  }
+  return {polynomial(kA, -5 * kA, 8 * kA, -4 * kA), polynomial(0, 3 * kA, -10 * kA, 8 * kA)};
+}
+
+std::vector<Side> SidesOf(Builder& b, const Problem& p, const Axis& axis) {
+  const Value one = Like(b, axis.at, 1), zero = Like(b, axis.at, 0);
+  if (p.mode == kNearest) {
+    return {MakeSide(b, b.Unary("round_nearest_even", axis.at), axis.size, one, zero)};
+  }
+  const Value low = b.Unary("floor", axis.at), fraction = b.Sub(axis.at, low);
+  if (p.mode == kLinear) {
+    return {MakeSide(b, low, axis.size, b.Sub(one, fraction), Like(b, one, -1)),
+            MakeSide(b, b.Add(low, one), axis.size, fraction, one)};
+  }
+  std::vector<Side> sides;
+  for (int tap = -1; tap <= 2; ++tap) {
+    // Distances grow with the fraction on the left of the point, and fall on its right.
+    const bool left = tap <= 0;
+    const Value distance =
+        left ? b.Sub(fraction, Like(b, one, tap)) : b.Sub(Like(b, one, tap), fraction);
+    const Cubic cubic = CubicAt(b, distance, tap == 0 || tap == 1);
+    Axis place = axis;
+    place.at = b.Add(low, Like(b, one, tap));
+    if (p.padding == kReflection) Reflect(b, p.aligned, &place);
+    if (p.padding != kZeros) Clip(b, &place);
+    sides.push_back(MakeSide(b, place.at, axis.size, cubic.weight,
+                             left ? cubic.derivative : b.Unary("negate", cubic.derivative)));
+  }
+  return sides;
+}
+
+struct Corner {
+  Value row;                // of the picture's rows, i64
+  Value inside;             // mask
+  std::vector<Side> sides;  // per axis
+};
+
+// All combinations of the axes' sides, the last axis fastest.
 std::vector<Corner> Corners(Builder& b, const Problem& p) {
-  struct Side {
-    Value index, inside, weight;
-    double derivative;
-  };
-  const auto sides = [&](const Axis& axis) {
-    std::vector<Side> out;
-    const Value zero = Like(b, axis.at, 0), one = Like(b, axis.at, 1);
-    const Value last = Like(b, axis.at, static_cast<double>(axis.size - 1));
-    const auto add = [&](const Value& at, const Value& weight, double derivative) {
-      const Value inside =
-          b.Binary("and", b.Compare(Cmp::kGe, at, zero), b.Compare(Cmp::kLe, at, last));
-      out.push_back(
-          {b.Convert(b.Select(inside, at, zero), DType::kI64), inside, weight, derivative});
-    };
-    if (p.mode == kNearest) {
-      add(b.Unary("round_nearest_even", axis.at), one, 0);
-      return out;
+  std::vector<Corner> corners = {{p.picture, {}, {}}};
+  for (const Axis& axis : p.axes) {
+    std::vector<Corner> next;
+    const std::vector<Side> sides = SidesOf(b, p, axis);
+    for (const Corner& corner : corners) {
+      for (const Side& side : sides) {
+        Corner made = corner;
+        const Value size = b.ConstantInt(DType::kI64, corner.row.dims, axis.size);
+        made.row = b.Add(b.Mul(corner.row, size), side.index);
+        made.inside =
+            corner.inside.defined() ? b.Binary("and", corner.inside, side.inside) : side.inside;
+        made.sides.push_back(side);
+        next.push_back(std::move(made));
+      }
     }
-    const Value low = b.Unary("floor", axis.at);
-    const Value fraction = b.Sub(axis.at, low);
-    add(low, b.Sub(one, fraction), -1);
-    add(b.Add(low, one), fraction, 1);
-    return out;
-  };
-  std::vector<Corner> corners;
-  for (const Side& y : sides(p.y)) {
-    for (const Side& x : sides(p.x)) {
-      const auto times = [&](const Value& v, int64_t k) {
-        return b.Mul(v, b.ConstantInt(DType::kI64, v.dims, k));
-      };
-      Corner corner;
-      corner.row = b.Add(b.Add(times(p.picture, p.h * p.w), times(y.index, p.w)), x.index);
-      corner.inside = b.Binary("and", x.inside, y.inside);
-      corner.wx = x.weight;
-      corner.wy = y.weight;
-      corner.dx = x.derivative;
-      corner.dy = y.derivative;
-      corners.push_back(corner);
-    }
+    corners = std::move(next);
   }
   return corners;
 }
 
-Value Weight(Builder& b, const Corner& corner) {
-  const Value w = b.Mul(corner.wx, corner.wy);
+// The product of the sides' weights, that of axis `derived` being replaced by its derivative; 0
+// outside.
+Value Weight(Builder& b, const Corner& corner, size_t derived = SIZE_MAX) {
+  Value w;
+  for (size_t d = corner.sides.size(); d-- > 0;) {
+    const Side& side = corner.sides[d];
+    const Value factor = d == derived ? side.derivative : side.weight;
+    w = w.defined() ? b.Mul(w, factor) : factor;
+  }
   return b.Select(corner.inside, w, Like(b, w, 0));
 }
 
-void GridSampler2d(Emitter& e) {
+// (input, grid, mode, padding, aligned)
+void GridSampler(Emitter& e) {
   Builder& b = e.b();
   Problem p;
   if (!Read(e, 0, &p)) return;
@@ -203,33 +266,40 @@ void GridSampler2d(Emitter& e) {
 }
 
 // (grad, input, grid, mode, padding, aligned, output_mask) -> (input's, grid's)
-void GridSampler2dBackward(Emitter& e) {
+void GridSamplerBackward(Emitter& e) {
   Builder& b = e.b();
   Problem p;
   if (!Read(e, 1, &p)) return;
   const Value grad = ToRows(b, e.To(e.In(0), p.math));
   const Value rows = ToRows(b, e.To(e.In(1), p.math));
-  Value of_input = b.Constant(p.math, {p.n * p.h * p.w, p.c}, 0);
-  Value of_x = b.Constant(p.math, {p.points}, 0), of_y = of_x;
+  Value of_input = b.Constant(p.math, {p.n * p.pixels(), p.c}, 0);
+  std::vector<Value> of_axis(p.axes.size(), b.Constant(p.math, {p.points}, 0));
   for (const Corner& corner : Corners(b, p)) {
     const Value share = b.Mul(grad, PerChannel(b, Weight(b, corner), p.c));
     of_input = ScatterAlong(b, of_input, 0, corner.row, share, Accumulate);
     if (p.mode == kNearest) continue;
-    const Value values = GatherAlong(b, rows, 0, corner.row);
-    Value along = Sum(b, b.Mul(grad, values), {1});
-    along = b.Select(corner.inside, along, Like(b, along, 0));
-    of_x = b.Add(of_x, b.Mul(b.Mul(along, corner.wy), Like(b, along, corner.dx)));
-    of_y = b.Add(of_y, b.Mul(b.Mul(along, corner.wx), Like(b, along, corner.dy)));
+    const Value along = Sum(b, b.Mul(grad, GatherAlong(b, rows, 0, corner.row)), {1});
+    for (size_t d = 0; d < of_axis.size(); ++d) {
+      const Value weight = Weight(b, corner, d);
+      const Value part = b.Select(corner.inside, b.Mul(along, weight), Like(b, along, 0));
+      of_axis[d] = b.Add(of_axis[d], part);
+    }
   }
-  if (e.Wanted(0)) e.Out(0, FromRows(b, of_input, {p.n, p.c, p.h, p.w}));
+  Dims in = {p.n, p.c};
+  for (const Axis& axis : p.axes) in.push_back(axis.size);
+  if (e.Wanted(0)) e.Out(0, FromRows(b, of_input, in));
   if (!e.Wanted(1)) return;
-  const Value x = b.Reshape(b.Mul(of_x, p.x.slope), {p.points, 1});
-  const Value y = b.Reshape(b.Mul(of_y, p.y.slope), {p.points, 1});
-  e.Out(1, b.Reshape(b.Concatenate({x, y}, 1), e.OutView(1).sizes));
+  std::vector<Value> numbers;
+  for (size_t d = of_axis.size(); d-- > 0;) {
+    numbers.push_back(b.Reshape(b.Mul(of_axis[d], p.axes[d].slope), {p.points, 1}));
+  }
+  e.Out(1, b.Reshape(b.Concatenate(numbers, 1), e.OutView(1).sizes));
 }
 
-DENDRITE_LOWERING("aten.grid_sampler_2d.default", GridSampler2d);
-DENDRITE_LOWERING("aten.grid_sampler_2d_backward.default", GridSampler2dBackward);
+DENDRITE_LOWERING("aten.grid_sampler_2d.default", GridSampler);
+DENDRITE_LOWERING("aten.grid_sampler_3d.default", GridSampler);
+DENDRITE_LOWERING("aten.grid_sampler_2d_backward.default", GridSamplerBackward);
+DENDRITE_LOWERING("aten.grid_sampler_3d_backward.default", GridSamplerBackward);
 
 }  // namespace
 }  // namespace dendrite::lowering

@@ -44,6 +44,16 @@ void LeakyRelu(Emitter& e) {
   p.Out(e.b().Select(Positive(e.b(), x), x, e.b().Mul(x, p.Number(1, 0.01))));
 }
 
+// (grad, self, noise, lower, upper, training, self_is_result); noise holds the slopes that were
+// drawn
+void RReluBackward(Emitter& e) {
+  Pointwise p(e, {0, 1});
+  const double lower = e.Float(3), upper = e.Float(4);
+  if (e.Bool(5) && upper - lower > 1e-6) return p.Out(e.b().Mul(p[0], p[2]));
+  const Value slope = p.Constant((lower + upper) / 2);
+  p.Out(e.b().Select(Positive(e.b(), p[1]), p[0], e.b().Mul(p[0], slope)));
+}
+
 void LeakyReluBackward(Emitter& e) {  // (grad, self, negative_slope, self_is_result)
   Pointwise p(e, {0, 1});
   const Value grad = p[0];
@@ -311,6 +321,7 @@ DENDRITE_LOWERING("aten.relu.default", Relu);
 DENDRITE_LOWERING("aten.relu6.default", Relu6);
 DENDRITE_LOWERING("aten.leaky_relu.default", LeakyRelu);
 DENDRITE_LOWERING("aten.leaky_relu_backward.default", LeakyReluBackward);
+DENDRITE_LOWERING("aten.rrelu_with_noise_backward.default", RReluBackward);
 DENDRITE_LOWERING("aten.elu.default", Elu);
 DENDRITE_LOWERING("aten.selu.default", Selu);
 DENDRITE_LOWERING("aten.celu.default", Celu);

@@ -266,18 +266,21 @@ Value Divisor(Emitter& e, const PoolWindow& w, DType dtype, const Dims& dims, bo
   }
   Value product;
   for (size_t d = 0; d < w.spatial(); ++d) {
-    std::vector<double> counts;
+    std::vector<int64_t> counts;
     for (int64_t o = 0; o < w.out[d]; ++o) {
       const int64_t start = o * w.stride[d] - w.padding[d];
       const int64_t end = std::min(start + w.size[d], w.in[d] + w.padding[d]);
       const int64_t inside = std::min(end, w.in[d]) - std::max<int64_t>(start, 0);
-      counts.push_back(static_cast<double>(include_pad ? end - start : inside));
+      counts.push_back(include_pad ? end - start : inside);
     }
     const bool equal =
-        std::all_of(counts.begin(), counts.end(), [&](double c) { return c == counts[0]; });
-    const Value term =
-        equal ? b.Constant(dtype, dims, counts[0])
-              : Along(b, b.ConstantFloats(dtype, counts), dims, static_cast<int64_t>(w.lead + d));
+        std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == counts[0]; });
+    const Value list =
+        tape::IsFloat(dtype)
+            ? b.ConstantFloats(dtype, std::vector<double>(counts.begin(), counts.end()))
+            : b.ConstantInts(dtype, counts);
+    const Value term = equal ? b.ConstantInt(dtype, dims, counts[0])
+                             : Along(b, list, dims, static_cast<int64_t>(w.lead + d));
     product = product.defined() ? b.Mul(product, term) : term;
   }
   return product;
@@ -292,7 +295,9 @@ void AvgPool(Emitter& e) {
   const Dims out = e.OutView(0).sizes;
   PoolWindow w;
   if (!MakeWindow(e, kSpatial, in.dims, out, 1, false, &w)) return;
-  if (!tape::IsFloat(in.dtype)) return e.Fail(Unimplemented("average pooling of this dtype"));
+  if (!tape::IsFloat(in.dtype) && !tape::IsIntegral(in.dtype)) {
+    return e.Fail(Unimplemented("average pooling of this dtype"));
+  }
   const Value x = e.To(in, tape::OpMath(in.dtype));
   if (tape::NumElements(out) == 0) return e.Out(0, b.Constant(x.dtype, out, 0));
   const Value zero = b.Constant(x.dtype, {}, 0);

@@ -1,5 +1,5 @@
 // csrc/lowering/upsample.cc - resampling: nearest, exact nearest, linear in one to three
-// dimensions, bicubic, and their gradients.
+// dimensions, bicubic, antialiased filters, and their gradients.
 //
 // Every one is a linear map applied dimension by dimension; its gradient is the transposed map.
 // Source positions and weights follow ATen/native/UpSample.h, in float for all types but double,
@@ -14,7 +14,9 @@
 namespace dendrite::lowering {
 namespace {
 
-enum class Kind { kNearest, kNearestExact, kLinear, kCubic };
+enum class Kind { kNearest, kNearestExact, kLinear, kCubic, kLinearAa, kCubicAa, kLanczosAa };
+
+constexpr bool IsAntialiased(Kind kind) { return kind >= Kind::kLinearAa; }
 
 struct Axis {
   int64_t in = 0, out = 0;
@@ -112,6 +114,56 @@ LinearMap CubicInterpolation(const Axis& a) {
   return map;
 }
 
+// --- antialiased: a filter as wide as the step between results, if that is more than a pixel
+
+template <typename T>
+T Filter(Kind kind, T x) {
+  x = std::abs(x);
+  switch (kind) {
+    case Kind::kLinearAa:
+      return x < T(1) ? T(1) - x : T(0);
+    case Kind::kCubicAa: {
+      constexpr T kA = T(-0.5);
+      if (x < T(1)) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+      return x < T(2) ? (((x - 5) * x + 8) * x - 4) * kA : T(0);
+    }
+    default: {
+      const T angle = x * static_cast<T>(M_PI), third = angle / 3;
+      if (x == T(0)) return T(1);
+      return x < T(3) ? std::sin(angle) / angle * std::sin(third) / third : T(0);
+    }
+  }
+}
+
+template <typename T>
+LinearMap AntialiasedMap(Kind kind, const Axis& a) {
+  LinearMap map;
+  map.in_size = a.in;
+  const T step = SourceStep<T>(a), reach = T(kind == Kind::kLinearAa  ? 1
+                                             : kind == Kind::kCubicAa ? 2
+                                                                      : 3);
+  const T support = step >= T(1) ? reach * step : reach;
+  const T squeeze = step >= T(1) ? T(1) / step : T(1);
+  for (int64_t o = 0; o < a.out; ++o) {
+    const T centre = step * (static_cast<T>(o) + T(0.5));
+    const int64_t low = std::max<int64_t>(static_cast<int64_t>(centre - support + T(0.5)), 0);
+    const int64_t high = std::min<int64_t>(static_cast<int64_t>(centre + support + T(0.5)), a.in);
+    std::vector<T> weights;
+    T total = 0;
+    for (int64_t i = low; i < high; ++i) {
+      weights.push_back(Filter(kind, (static_cast<T>(i) - centre + T(0.5)) * squeeze));
+      total += weights.back();
+    }
+    std::vector<LinearMap::Term> row;
+    for (int64_t i = low; i < high; ++i) {
+      const T weight = weights[static_cast<size_t>(i - low)];
+      row.push_back({i, total != T(0) ? weight / total : weight});
+    }
+    map.rows.push_back(std::move(row));
+  }
+  return map;
+}
+
 LinearMap MapOf(Kind kind, const Axis& a, bool wide) {
   switch (kind) {
     case Kind::kNearest:
@@ -121,6 +173,8 @@ LinearMap MapOf(Kind kind, const Axis& a, bool wide) {
       return wide ? LinearInterpolation<double>(a) : LinearInterpolation<float>(a);
     case Kind::kCubic:
       return wide ? CubicInterpolation<double>(a) : CubicInterpolation<float>(a);
+    default:
+      return wide ? AntialiasedMap<double>(kind, a) : AntialiasedMap<float>(kind, a);
   }
   return {};
 }
@@ -139,7 +193,7 @@ void Resample(Emitter& e, Kind kind, int64_t spatial, const Dims& in, const Dims
     e.Fail(Unimplemented(e.sig().op + " of this dtype"));
     return;
   }
-  const bool corners = kind == Kind::kLinear || kind == Kind::kCubic;
+  const bool corners = kind == Kind::kLinear || kind == Kind::kCubic || IsAntialiased(kind);
   const bool align = corners && e.Bool(next);
   const int first_scale = corners ? next + 1 : next;
   Value v = e.To(x, tape::OpMath(x.dtype));
@@ -149,6 +203,9 @@ void Resample(Emitter& e, Kind kind, int64_t spatial, const Dims& in, const Dims
     axis.out = out[d];
     axis.align_corners = align;
     axis.scale = e.Float(first_scale + static_cast<int>(d), 0);
+    // Forwards, PyTorch's antialiased kernels leave a dimension alone whose size stays, whatever
+    // the scale.
+    if (IsAntialiased(kind) && !backward && axis.in == axis.out) continue;
     const LinearMap map = MapOf(kind, axis, v.dtype == DType::kF64);
     v = Apply(e, v, d + 2, backward ? map.Transposed() : map);
   }
@@ -181,6 +238,9 @@ DENDRITE_UPSAMPLE("upsample_linear1d", Kind::kLinear, 1);
 DENDRITE_UPSAMPLE("upsample_bilinear2d", Kind::kLinear, 2);
 DENDRITE_UPSAMPLE("upsample_trilinear3d", Kind::kLinear, 3);
 DENDRITE_UPSAMPLE("upsample_bicubic2d", Kind::kCubic, 2);
+DENDRITE_UPSAMPLE("_upsample_bilinear2d_aa", Kind::kLinearAa, 2);
+DENDRITE_UPSAMPLE("_upsample_bicubic2d_aa", Kind::kCubicAa, 2);
+DENDRITE_UPSAMPLE("_upsample_lanczos2d_aa", Kind::kLanczosAa, 2);
 
 }  // namespace
 }  // namespace dendrite::lowering
