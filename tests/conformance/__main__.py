@@ -47,7 +47,14 @@ def report(configuration, results):
 
 
 def printer(configuration):
+    """Prints an entry's failures, by kind, and now and then how far it got."""
+    begin, count = time.monotonic(), 0
+
     def progress(name, results):
+        nonlocal count
+        count += 1
+        if count % 100 == 0:
+            print(f"{configuration}: {count} entries after {time.monotonic() - begin:.0f} s", flush=True)
         lines = {}
         for kind, cases in results.cases.get(name, {}).items():
             for index, (letter, message) in cases.items():

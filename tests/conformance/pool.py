@@ -138,7 +138,7 @@ def describe_exit(code):
 
 def run(suite, configuration, part, only=None, kinds_of=None, workers=2, progress=None):
     """Results of the suite's cases, or of those of the entries `only`; `kinds_of(name)` narrows the kinds further."""
-    results, todo, lock = Results(), queue.Queue(), threading.Lock()
+    results, todo, lock, mistakes = Results(), queue.Queue(), threading.Lock(), []
     first = Worker(suite, configuration)
     for name in only if only is not None else first.names:
         kinds = [kind for kind in part.kinds if kinds_of is None or kind in kinds_of(name)]
@@ -146,6 +146,12 @@ def run(suite, configuration, part, only=None, kinds_of=None, workers=2, progres
             todo.put((name, kinds))
 
     def work(worker):
+        try:
+            take_all(worker)
+        except Exception as error:
+            mistakes.append(error)
+
+    def take_all(worker):
         while True:
             try:
                 name, kinds = todo.get_nowait()
@@ -198,4 +204,6 @@ def run(suite, configuration, part, only=None, kinds_of=None, workers=2, progres
         thread.start()
     for thread in threads:
         thread.join()
+    if mistakes:  # what is left has not run: no results are better than some
+        raise mistakes[0]
     return results

@@ -1,0 +1,21 @@
+"""linalg.lstsq's solution, a strided part of its storage on CPU, came back contiguous; addbmm_ refused to give its
+first argument the result's size."""
+
+import pytest
+import torch
+
+
+def test_a_strided_part_of_a_larger_storage_stays_one(device):
+    a, b = torch.randn(4, 3), torch.randn(4, 3)
+    expected = torch.linalg.lstsq(a, b).solution
+    actual = torch.linalg.lstsq(a.to(device), b.to(device)).solution
+    assert actual.stride() == expected.stride()
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (4, 5)])
+def test_addbmm_in_place_has_the_sizes_of_its_result(sizes, device):
+    first, batch1, batch2 = torch.randn(sizes), torch.randn(2, 4, 3), torch.randn(2, 3, 5)
+    expected = first.clone().addbmm_(batch1, batch2, beta=0.5)
+    actual = first.to(device).addbmm_(batch1.to(device), batch2.to(device), beta=0.5)
+    torch.testing.assert_close(actual.cpu(), expected)
