@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/native/Resize.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <cstring>
@@ -151,6 +152,15 @@ at::Tensor ToDevice(const at::Tensor& host, int device) {
       device::EmptyStrided(host.sizes(), host.strides(), host.scalar_type(), device);
   CopyFromHost(result, host);
   return result;
+}
+
+void ResizeStrided(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  at::native::resize_output(t, sizes);
+  const size_t need = at::detail::computeStorageNbytes(sizes, strides, t.dtype().itemsize(),
+                                                       static_cast<size_t>(t.storage_offset()));
+  auto* storage = t.storage().unsafeGetStorageImpl();
+  if (storage->nbytes() < need) device::ResizeStorage(storage, need);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
 }
 
 }  // namespace dendrite::aten

@@ -17,5 +17,8 @@ void CommitHostView(const at::Tensor& t, const at::Tensor& host);
 void CopyFromHost(const at::Tensor& dst, const at::Tensor& src);
 // A new device tensor with the values and strides of a host tensor.
 at::Tensor ToDevice(const at::Tensor& host, int device);
+// Gives an out= tensor of the device these sizes and strides, growing its storage to what they
+// reach; warns as PyTorch does if it held other values.
+void ResizeStrided(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides);
 
 }  // namespace dendrite::aten

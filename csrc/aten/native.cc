@@ -2,6 +2,7 @@
 #include <ATen/InferSize.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/addbmm.h>
 #include <ATen/ops/as_strided.h>
 #include <torch/library.h>
 
@@ -267,6 +268,15 @@ Tensor CopyFromAndResize(const Tensor& self, const Tensor& dst) {
   return CopyFrom(self, dst, false);
 }
 
+// PyTorch's gives `self` the result's sizes where they differ, which a record of an operator in
+// place does not do.
+Tensor& AddbmmInPlace(Tensor& self, const Tensor& batch1, const Tensor& batch2,
+                      const at::Scalar& beta, const at::Scalar& alpha) {
+  const Tensor result = at::addbmm(self, batch1, batch2, beta, alpha);
+  self.resize_(result.sizes());
+  return Copy(self, result, false);
+}
+
 at::Scalar LocalScalarDense(const Tensor& self) {
   engine::Counters& counters = device::Runtime::Get().counters();
   counters.ops_captured.fetch_add(1, std::memory_order_relaxed);
@@ -317,6 +327,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("copy", CopyFunctional);
   m.impl("_copy_from", CopyFrom);
   m.impl("_copy_from_and_resize", CopyFromAndResize);
+  m.impl("addbmm_", AddbmmInPlace);
   m.impl("_local_scalar_dense", LocalScalarDense);
   m.impl("record_stream", RecordStream);
 }

@@ -176,6 +176,7 @@ bool IsNative(const std::string& name) {
                             "aten::_reshape_alias",
                             "aten::_unsafe_view",
                             "aten::unfold",
+                            "aten::addbmm_",
                             "aten::copy_",
                             "aten::copy",
                             "aten::_copy_from",

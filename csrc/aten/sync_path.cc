@@ -1,8 +1,8 @@
 // RunSynchronously: see capture.h.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/native/Resize.h>
 
 #include <unordered_map>
 
@@ -58,10 +58,11 @@ class HostCall {
   void Commit() {
     for (const Pair& pair : tensors_) {
       if (pair.fresh_out) {
-        if (at::native::resize_output(pair.device, pair.host.sizes()) &&
-            pair.host.is_non_overlapping_and_dense()) {
-          pair.device.unsafeGetTensorImpl()->set_sizes_and_strides(pair.host.sizes(),
-                                                                   pair.host.strides());
+        if (pair.device.sizes() != pair.host.sizes()) {
+          const bool overlaps = at::has_internal_overlap(pair.host) == at::MemOverlap::Yes;
+          ResizeStrided(pair.device, pair.host.sizes(),
+                        overlaps ? at::IntArrayRef(c10::contiguous_strides(pair.host.sizes()))
+                                 : pair.host.strides());
         }
         CopyFromHost(pair.device, pair.host);
       } else if (pair.written) {
