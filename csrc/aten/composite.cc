@@ -120,9 +120,56 @@ Tensor& EyeMOut(int64_t n, int64_t m, Tensor& out) {
   return FromHost(out, [&](const at::TensorOptions& o) { return at::eye(n, m, o); });
 }
 
+int DeviceOf(std::optional<at::Device> device) {
+  return device.has_value() && device->has_index() ? device->index() : device::CurrentDevice();
+}
+Tensor TrilIndices(int64_t rows, int64_t columns, int64_t offset,
+                   std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                   std::optional<at::Device> device, std::optional<bool>) {
+  return ToDevice(at::tril_indices(rows, columns, offset, dtype.value_or(at::kLong)),
+                  DeviceOf(device));
+}
+Tensor TriuIndices(int64_t rows, int64_t columns, int64_t offset,
+                   std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                   std::optional<at::Device> device, std::optional<bool>) {
+  return ToDevice(at::triu_indices(rows, columns, offset, dtype.value_or(at::kLong)),
+                  DeviceOf(device));
+}
+
+// Derivatives' zeros that PyTorch would not store.
+Tensor EfficientZeros(c10::SymIntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                      std::optional<at::Layout> layout, std::optional<at::Device> device,
+                      std::optional<bool> pin) {
+  return at::zeros_symint(sizes, dtype, layout, device.value_or(at::Device(device::kDeviceType)),
+                          pin);
+}
+
+// --- a factorisation whose failure raises at once, as on the CPU.
+
+Tensor Cholesky(const Tensor& self, bool upper) {
+  auto [factor, info] = at::linalg_cholesky_ex(self, upper, /*check_errors=*/false);
+  at::_linalg_check_errors(info, "cholesky", self.dim() == 2);
+  return factor;
+}
+
+// --- comparison of whole tensors: on the device, all but the one answer.
+
+bool Equal(const Tensor& self, const Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(),
+              "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+              other.device());
+  if (self.sizes() != other.sizes()) return false;
+  return self.numel() == 0 || at::eq(self, other).all().item<bool>();
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("tril_indices", TrilIndices);
+  m.impl("triu_indices", TriuIndices);
+  m.impl("_efficientzerotensor", EfficientZeros);
+  m.impl("cholesky", Cholesky);
+  m.impl("equal", Equal);
   m.impl("_fused_sdp_choice", SdpChoice);
   m.impl("_scaled_dot_product_fused_attention_overrideable", FusedAttention);
   m.impl("_scaled_dot_product_fused_attention_overrideable_backward", FusedAttentionBackward);

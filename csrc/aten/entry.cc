@@ -33,10 +33,10 @@ class Maker {
     } catch (const std::exception&) {
       // Either there is no Meta kernel, or the call is wrong. Meta kernels written in Python have
       // words and error classes of their own, so the CPU kernel is the judge of that, now.
-      entry->synchronous = true;
-      return entry;
+      entry->synchronous = !info_.meta_missing || !Rehearse(&meta);
+      if (entry->synchronous) return entry;
     }
-    if (MetaMayErr() && !Rehearse(&meta)) {
+    if (!info_.meta_missing && MetaMayErr() && !Rehearse(&meta)) {
       entry->synchronous = true;
       return entry;
     }
@@ -350,8 +350,7 @@ class Maker {
   // native_batch_norm(input, weight, bias, running_mean, running_var, training, ...) updates
   // arguments 3 and 4 when training, which its schema does not say.
   void AddRunningStatistics() {
-    const bool with_update = info_.functional == "aten._batch_norm_with_update.default";
-    if (!with_update && !args_[5].toBool()) return;
+    if (!args_[5].toBool()) return;
     for (size_t i : {size_t{3}, size_t{4}}) {
       if (arg_operands_[i].empty() || arg_operands_[i][0] < 0) continue;
       sig_->operands[static_cast<size_t>(arg_operands_[i][0])].written = true;

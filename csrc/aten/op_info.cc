@@ -143,9 +143,9 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
   }
   checks_overlap = mutates && !short_base.starts_with("_f") && !short_base.starts_with("_amp");
   meta_wrong = IsMetaWrong(short_base);
+  meta_missing = IsMetaMissing(short_base);
   meta_right = IsMetaRight(short_base);
-  batch_norm_writes = functional == "aten.native_batch_norm.default" ||
-                      functional == "aten._batch_norm_with_update.default";
+  batch_norm_writes = functional == "aten.native_batch_norm.default";
 
   if (short_base.starts_with("_foreach_")) {
     for (size_t i = 0; i < args.size(); ++i) {

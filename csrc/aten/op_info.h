@@ -81,6 +81,7 @@ struct OpInfo {
   bool makes_tensors = false;       // some result is no argument
   bool meta_right = false;          // see IsMetaRight
   bool meta_wrong = false;          // the CPU kernel says what the results look like
+  bool meta_missing = false;        // see IsMetaMissing
   bool host_indices = false;        // has a list of index tensors, which may be the host's
   bool mask_decides_shape = false;  // synchronous if one of its index tensors is a mask
 

@@ -138,13 +138,27 @@ bool IsWantedWhole(std::string_view base) {
 }
 
 bool IsMetaRight(std::string_view base) {
-  static const Set names = {"mm", "bmm", "addmm", "baddbmm", "copy", "fill", "zero"};
+  static const Set names = {"mm", "bmm", "addmm", "baddbmm", "copy", "fill", "zero",
+                            // No stand-in for lengths adds up to the size of the data.
+                            "segment_reduce", "_segment_reduce_backward"};
   return names.contains(base);
 }
 
 bool IsOutWrong(std::string_view base) {
   // Of a strided input it takes the storage's order for the tensor's.
   return base == "native_batch_norm";
+}
+
+bool IsMetaMissing(std::string_view base) {
+  static const Set names = {"histogram",
+                            "_histogramdd_from_bin_tensors",
+                            "geqrf",
+                            "embedding_renorm",
+                            "multi_margin_loss_backward",
+                            "multilabel_margin_loss_backward",
+                            "fractional_max_pool3d_backward",
+                            "linalg_pinv"};
+  return names.contains(base);
 }
 
 bool IsMetaWrong(std::string_view base) {
@@ -224,7 +238,12 @@ bool IsNative(const std::string& name) {
                             "aten::range",
                             "aten::set",
                             "aten::resize",
-                            "aten::empty_quantized"};
+                            "aten::empty_quantized",
+                            "aten::as_strided_copy",
+                            "aten::as_strided_scatter",
+                            "aten::_trilinear",
+                            "aten::cholesky",
+                            "aten::equal"};
   return names.contains(name);
 }
 

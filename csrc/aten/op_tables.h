@@ -25,5 +25,8 @@ bool IsMetaRight(std::string_view base);
 bool IsOutWrong(std::string_view base);
 // Operators whose Meta kernel promises results of other sizes or strides than the CPU kernel gives.
 bool IsMetaWrong(std::string_view base);
+// Operators without a Meta kernel whose results' sizes no data decide: the CPU kernel tells them on
+// stand-ins of any size.
+bool IsMetaMissing(std::string_view base);
 
 }  // namespace dendrite::aten
