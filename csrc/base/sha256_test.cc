@@ -47,6 +47,7 @@ TEST(Sha256Test, MissingFileNamesThePath) {
 TEST(Sha256Test, ConstantTimeComparison) {
   EXPECT_TRUE(EqualInConstantTime("same", "same"));
   EXPECT_FALSE(EqualInConstantTime("same", "sama"));
+  EXPECT_FALSE(EqualInConstantTime("same", "tame"));
   EXPECT_FALSE(EqualInConstantTime("same", "sam"));
 }
 

@@ -31,6 +31,8 @@ TEST(KeyTest, EachIngredientCounts) {
 TEST(KeyTest, BordersBetweenIngredientsCount) {
   EXPECT_NE(Make("xy", "").full(), Make("x", "y").full());
   EXPECT_NE(Make("", "xy").full(), Make("x", "y").full());
+  // Written one after the other, names and values would be "a1b2b3" both times.
+  EXPECT_NE(Make("1b2", "3").full(), Make("1", "2b3").full());
 }
 
 TEST(KeyTest, ExplainDiffersWhereTheIngredientDoes) {
