@@ -7,7 +7,6 @@
 #include "csrc/base/log.h"
 #include "csrc/base/sha256.h"
 #include "csrc/compiler/background_thread.h"
-#include "csrc/compiler/product_choice.h"
 
 namespace dendrite::compiler {
 namespace {
@@ -123,14 +122,14 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
   if (!task->snippet_key) {
     lowering::LoweringTraits& traits = task->options.traits;
     if (traits.kernels_by_name) {
-      if (!products_by_name_) {
-        products_by_name_ = ProductsByName(*options_.client, cache_, **identity);
+      if (products_ == nullptr) {
+        products_ = std::make_unique<MeasuredProducts>(*options_.client, cache_, **identity);
       }
-      traits.products_by_name = *products_by_name_;
+      traits.products = products_.get();
     }
-    task->snippet_key =
-        MakeSnippetKey(task->job_key, task->options.live,
-                       options_.target_name + (traits.products_by_name ? "" : ", own products"));
+    task->snippet_key = MakeSnippetKey(
+        task->job_key, task->options.live,
+        options_.target_name + (products_ != nullptr ? ", products " + products_->Describe() : ""));
     if (auto cached = cache_.LookupSnippet(*task->snippet_key, *task->tape)) {
       task->snippet = std::move(cached->snippet);
       task->snippet_was_cached = true;

@@ -22,6 +22,7 @@
 #include "csrc/compiler/compile_keys.h"
 #include "csrc/compiler/compile_service.h"
 #include "csrc/compiler/job_table.h"
+#include "csrc/compiler/product_choice.h"
 #include "csrc/compiler/snippet_cache.h"
 #include "csrc/compiler/task_queue.h"
 #include "csrc/compiler/worker_pool.h"
@@ -99,7 +100,7 @@ class LocalCompileService final : public CompileService {
   // Only the prepare thread.
   std::vector<TaskPtr> waiting_for_host_;
   double next_poll_ = 0;
-  std::optional<bool> products_by_name_;  // the prepare thread's
+  std::unique_ptr<MeasuredProducts> products_;  // made with identity_
   std::optional<CompilerIdentity> identity_;
 
   mutable Mutex mutex_;

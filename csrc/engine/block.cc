@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // what XLA asks of zero-copy memory
 constexpr size_t kSmallStep = 512, kLargeStep = 1 << 16, kLarge = 1 << 20;
+constexpr size_t kSlack = 16 << 20;                 // pooled beyond what was ever in use
 constexpr size_t kReservedRange = size_t{1} << 44;  // address space only
 
 // Rounding keeps the number of distinct capacities small, so that pools are hit, and wastes at most
@@ -93,6 +94,7 @@ Result<Block*> Allocator::Allocate(size_t nbytes, int stream_pool) {
       it->second.pop_back();
       pooled_ -= capacity;
     } else {
+      MakeRoom(capacity, nbytes);
       data = NewMemory(capacity);
       if (data == nullptr) {
         Trim(0);
@@ -152,10 +154,20 @@ void Allocator::ReturnMemory(Block* block) {
   pools_[{block->stream_pool, block->capacity}].push_back(
       {block->data, block->last_use.load(std::memory_order_relaxed)});
   pooled_ += block->capacity;
-  // What is pooled counts as ours in the process's resident set: bound it by a share of what is in
-  // use.
-  const size_t limit = (size_t{16} << 20) + static_cast<size_t>(stats_.peak_allocated) / 16;
-  if (options_.host_visible && pooled_ > limit) Trim(limit / 2);
+}
+
+// What is pooled counts as ours in the process's resident set, but costs no peak while it and what
+// is in use stay below what was in use once: returning it would mean page faults in every step. So
+// it is returned when new memory would go beyond that.
+void Allocator::MakeRoom(size_t capacity, size_t nbytes) {
+  if (!options_.host_visible) return;
+  const size_t in_use = static_cast<size_t>(stats_.allocated) + nbytes;
+  high_water_ = std::max(high_water_, in_use);
+  const size_t limit = high_water_ + high_water_ / 32 + kSlack;
+  const size_t wanted = static_cast<size_t>(stats_.reserved) + capacity;
+  if (wanted <= limit) return;
+  const size_t excess = wanted - limit;
+  Trim(pooled_ > excess ? pooled_ - excess : 0);
 }
 
 void Allocator::Trim(size_t keep_bytes) {

@@ -114,6 +114,7 @@ class Allocator {
     uint64_t last_use;  // dispatched work up to here may still touch it
   };
   void ReturnMemory(Block* block);
+  void MakeRoom(size_t capacity, size_t nbytes) DENDRITE_REQUIRES(mu_);
   void* NewMemory(size_t capacity) DENDRITE_REQUIRES(mu_);
   void DeleteMemory(void* data, size_t capacity);
   void Trim(size_t keep_bytes) DENDRITE_REQUIRES(mu_);
@@ -124,6 +125,7 @@ class Allocator {
   // (pool, capacity) -> free memory
   std::map<std::pair<int, size_t>, std::vector<FreeMemory>> pools_ DENDRITE_GUARDED_BY(mu_);
   size_t pooled_ DENDRITE_GUARDED_BY(mu_) = 0;
+  size_t high_water_ DENDRITE_GUARDED_BY(mu_) = 0;    // most bytes ever in use
   Block* in_use_ DENDRITE_GUARDED_BY(mu_) = nullptr;  // head of the list
   MemoryStats stats_ DENDRITE_GUARDED_BY(mu_);
   // Opaque: the reserved range.

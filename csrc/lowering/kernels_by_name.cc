@@ -57,8 +57,11 @@ Value MatMul(Emitter& e, MatOperand a, MatOperand b) {
 
   a.v = e.To(a.v, acc);
   b.v = e.To(b.v, acc);
-  if (e.traits().kernels_by_name && e.traits().products_by_name && acc == DType::kF32 &&
-      tape::NumElements(out_dims) * k >= kMinWork) {
+  ProductChoice* choice = e.traits().products;
+  if (e.traits().kernels_by_name && acc == DType::kF32 &&
+      tape::NumElements(out_dims) * k >= kMinWork &&
+      (choice == nullptr ||
+       choice->ByName({r == 3 ? out_dims[0] : 1, m, n, k, a.trans, b.trans}))) {
     const std::string config =
         "{trans_a = " + FlagText(a.trans) + ", trans_b = " + FlagText(b.trans) + "}";
     std::vector<Value> out =

@@ -16,6 +16,8 @@
 // called from any thread.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,11 +34,27 @@ using tape::Arg;
 using tape::Dims;
 using tape::DType;
 
+// A matrix product, [m, k] by [k, n], `batch` times; `trans`: the operand lies in memory
+// transposed.
+struct ProductShape {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false;
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+// Which products call PyTorch's CPU kernel instead of being compiled. Called by one thread at a
+// time.
+class ProductChoice {
+ public:
+  virtual ~ProductChoice() = default;
+  virtual bool ByName(const ProductShape& shape) = 0;
+};
+
 // What a lowering may know about the target.
 struct LoweringTraits {
   bool has_f64 = true;
   bool kernels_by_name = false;  // the embedded target's CPU kernels are callable by custom call
-  bool products_by_name = true;  // ... for matrix products too, where they are the faster ones
+  ProductChoice* products = nullptr;  // which products are; null: all. Not owned
   int num_threads = 1;
 };
 

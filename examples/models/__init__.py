@@ -70,12 +70,13 @@ def denoising(rows: int, channels: int, side: int) -> Callable[[int], Batch]:
 
 
 # name -> size -> (module, batches). "test" steps in milliseconds, "demo" in tens of them, "bench" takes 200 ms
-# or more on one core.
+# or more on one core, "large" holds 500 MB or more: for measuring memory.
 CASES: dict[str, dict[str, Callable[[], tuple[nn.Module, Callable[[int], Batch]]]]] = {
     "gpt": {
         "test": lambda: (GPT(61, 32, 2, 2, 16), tokens(61, 4, 16)),
         "demo": lambda: (GPT(256, 128, 4, 4, 128), tokens(256, 8, 128)),
         "bench": lambda: (GPT(256, 256, 4, 8, 128), tokens(256, 8, 128)),
+        "large": lambda: (GPT(256, 384, 6, 8, 128), tokens(256, 16, 128)),
     },
     "conv": {
         "test": lambda: (ConvNet(1, 8, 10), pictures(10, 16, 1, 8)),
@@ -91,11 +92,13 @@ CASES: dict[str, dict[str, Callable[[], tuple[nn.Module, Callable[[int], Batch]]
         "test": lambda: (UNet(3, 8), denoising(2, 3, 16)),
         "demo": lambda: (UNet(3, 16), denoising(8, 3, 32)),
         "bench": lambda: (UNet(3, 48), denoising(24, 3, 32)),
+        "large": lambda: (UNet(3, 64), denoising(64, 3, 32)),
     },
     "llama": {
         "test": lambda: (Llama(61, 32, 2, 4, 2, 16), tokens(61, 4, 16)),
         "demo": lambda: (Llama(256, 128, 4, 8, 4, 128), tokens(256, 8, 128)),
         "bench": lambda: (Llama(256, 256, 4, 8, 4, 128), tokens(256, 9, 128)),
+        "large": lambda: (Llama(256, 384, 6, 8, 4, 128), tokens(256, 16, 128)),
     },
     "moe": {
         "test": lambda: (MoE(61, 24, 4, 2), tokens(61, 4, 8)),
@@ -112,6 +115,7 @@ CASES: dict[str, dict[str, Callable[[], tuple[nn.Module, Callable[[int], Batch]]
         "test": lambda: (ConvNeXt(3, 8, 2, 10), pictures(10, 4, 3, 16)),
         "demo": lambda: (ConvNeXt(3, 32, 3, 10), pictures(10, 16, 3, 32)),
         "bench": lambda: (ConvNeXt(3, 128, 6, 10), pictures(10, 64, 3, 32)),
+        "large": lambda: (ConvNeXt(3, 160, 6, 10), pictures(10, 128, 3, 32)),
     },
 }
 
