@@ -72,6 +72,10 @@ Value Builder::Convert(const Value& x, DType to) {
     if (!IsComplex(x.dtype)) return Complex(Convert(x, part), Constant(part, x.dims, 0));
     return Complex(Convert(Real(x), part), Convert(Imag(x), part));
   }
+  if (x.dtype == DType::kBool && IsFloat(to)) {
+    // XLA makes `convert(p) * y` into `select(p, y, 0)`, which hides NaN and the sign of zero.
+    return Select(x, Constant(to, x.dims, 1), Constant(to, x.dims, 0));
+  }
   Value out = NewValue(to, x.dims);
   Append({out}, "stablehlo.convert " + Ref(x) + " : " + Signature({x}, {out}));
   return out;

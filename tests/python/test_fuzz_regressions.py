@@ -27,3 +27,17 @@ def test_every_foreach_write_counts_as_one(device):
         return [x._version for x in xs]
 
     assert outcome(lambda: versions(device)) == outcome(lambda: versions("cpu"))
+
+
+def test_a_mask_does_not_hide_nan(mode):
+    """XLA made `mask.float() * x` into `select(mask, x, 0)`: NaN, infinity and the sign of zero were lost."""
+    x = torch.tensor([float("nan"), float("inf"), -1.0, 2.0, -0.0])
+    mask = torch.tensor([False, False, False, True, True])
+
+    def run(x, mask):
+        return x * mask, mask * x.double(), x * mask.to(torch.bfloat16), (x + 1) * (x > 100), x.half() * mask
+
+    for y in mode.same(run, x, mask):
+        assert y[0].isnan()
+        assert y[2] == 0
+        assert y[2].signbit()
