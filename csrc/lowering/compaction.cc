@@ -1,5 +1,5 @@
 // csrc/lowering/compaction.cc - operators that number the elements which data select:
-// masked_scatter and its gradient, repeat_interleave by a tensor.
+// masked_scatter and its gradient, repeat_interleave by a tensor, nonzero_static.
 //
 // Each needs a running count or one scatter over the flattened tensor. Result sizes come from the
 // results' views; where they depend on the data, the caller has found them out already.
@@ -109,6 +109,39 @@ void RepeatInterleave(Emitter& e) {
   e.Out(0, RunningSum(e, b.Slice(marks, {0}, {n}, {1})));
 }
 
+// (self, size, fill_value): the coordinates of the first `size` elements that are not zero, one row
+// each; rows of the fill value where there are fewer.
+void NonzeroStatic(Emitter& e) {
+  if (!e.Wanted(0)) return;
+  Builder& b = e.b();
+  const Value x = e.In(0);
+  const int64_t size = e.Int(1), rank = x.rank();
+  const Value fill = b.BroadcastTo(e.Scalar(2, DType::kI64), {size, 1});
+  const Dims out = {size, rank};
+  if (tape::NumElements(out) == 0 || tape::NumElements(x.dims) == 0) {
+    return e.Out(0, b.BroadcastTo(e.Scalar(2, DType::kI64), out));
+  }
+  const Value mask = Flatten(b, IsNonzero(b, x));
+  const Value order = Rank(e, mask);
+  if (e.failed()) return;
+  // Those beyond `size` share one place more, which is cut off.
+  const Value counts = b.Binary("and", mask, b.Compare(Cmp::kLt, order, IntLike(b, order, size)));
+  const Value place = b.Select(counts, order, IntLike(b, order, size));
+  const Value none = b.ConstantInt(DType::kI64, {size + 1}, -1);
+  const Value all = ScatterFlat(b, none, place, b.Iota(DType::kI64, mask.dims, 0), Assign);
+  const Value at = b.Reshape(b.Slice(all, {0}, {size}, {1}), {size, 1});
+  const Value found = b.Compare(Cmp::kGe, at, IntLike(b, at, 0));
+  std::vector<Value> columns;
+  const Dims strides = tape::ContiguousStrides(x.dims);
+  for (int64_t d = 0; d < rank; ++d) {
+    const Value whole = b.Div(at, IntLike(b, at, strides[d]));
+    const Value coordinate = b.Binary("remainder", whole, IntLike(b, at, x.dims[d]));
+    columns.push_back(b.Select(found, coordinate, fill));
+  }
+  e.Out(0, b.Concatenate(columns, 1));
+}
+
+DENDRITE_LOWERING("aten.nonzero_static.default", NonzeroStatic);
 DENDRITE_LOWERING("aten.masked_scatter.default", MaskedScatter);
 DENDRITE_LOWERING("aten.masked_scatter_backward.default", MaskedScatterBackward);
 DENDRITE_LOWERING("aten.repeat_interleave.Tensor", RepeatInterleave);

@@ -17,6 +17,13 @@ Sig Gradient(bool by_frequency) {
       .Out({7, 4});
 }
 
+Sig Bags(int64_t mode) {
+  Sig s("aten._embedding_bag.default");
+  s.In({7, 4}).In({5}, DType::kI64).In({2}, DType::kI64).Bool(false).Int(mode).Bool(false).None();
+  s.Bool(false).Int(-1).Out({2, 4}).Out({5}, DType::kI64).Out({2}, DType::kI64);
+  return s.Out({2}, DType::kI64);
+}
+
 TEST(EmbeddingTest, TextIsAsReviewed) {
   Golden g("embedding");
   LoweringTraits kernels;
@@ -30,6 +37,7 @@ TEST(EmbeddingTest, TextIsAsReviewed) {
                              .Out({2, 3, 4}));
   g.Add("gradient", Gradient(false));
   g.Add("gradient by name", Gradient(false), kernels);
+  g.Add("means of bags", Bags(1));
   g.Check();
 }
 

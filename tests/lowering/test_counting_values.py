@@ -71,3 +71,12 @@ def test_mantissa_and_exponent(dtype):
     x = torch.tensor([0.0, -0.0, 1.0, -1.5, 1e30, 1e-30, 1e-40, -3e-39, 0.5, 0.75], dtype=dtype)
     check(aten.frexp.Tensor, x)
     check(aten.frexp.Tensor, torch.empty(0, dtype=dtype))
+
+
+def test_nonzero_of_a_given_number():
+    x = torch.tensor([[0.0, 2.0, NAN], [0.0, 0.0, -1.0]])
+    for size in (0, 2, 3, 5):
+        check(aten.nonzero_static.default, x, size=size)
+    check(aten.nonzero_static.default, x > 1, size=3, fill_value=7)
+    check(aten.nonzero_static.default, torch.tensor(1), size=2)
+    check(aten.nonzero_static.default, torch.empty(0, 2), size=2, fill_value=9)
