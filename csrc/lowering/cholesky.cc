@@ -82,17 +82,6 @@ void CholeskyEx(Emitter& e) {
   e.Out(1, b.Reshape(f.info, lead));
 }
 
-// (self, upper): what is not positive definite raises.
-void Cholesky(Emitter& e) {
-  Builder& b = e.b();
-  const Value a = e.In(0);
-  if (RefuseMatrix(e, a)) return;
-  if (tape::NumElements(a.dims) == 0) return e.Out(0, b.Constant(a.dtype, a.dims, 0));
-  const Factor f = Factorise(b, Stack(b, a), e.Bool(1));
-  e.CheckIndices(f.info, 0, 1);
-  e.Out(0, Unstack(b, e.Bool(1) ? Adjoint(b, f.lower) : f.lower, LeadingDims(a.dims)));
-}
-
 // x with (L L^H) x = rhs, or (U^H U) x = rhs.
 Value SolveWithFactor(Builder& b, const Value& factor, const Value& rhs, bool upper) {
   const Value lower = upper ? Adjoint(b, factor) : factor;
@@ -122,7 +111,6 @@ void CholeskyInverse(Emitter& e) {
 }
 
 DENDRITE_LOWERING("aten.linalg_cholesky_ex.default", CholeskyEx);
-DENDRITE_LOWERING("aten.cholesky.default", Cholesky);
 DENDRITE_LOWERING("aten._cholesky_solve_helper.default", CholeskySolve);
 DENDRITE_LOWERING("aten.cholesky_inverse.default", CholeskyInverse);
 

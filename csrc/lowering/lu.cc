@@ -172,13 +172,6 @@ bool FactorisesTranspose(Emitter& e) {
   return true;
 }
 
-// Results without elements need no computing.
-void OutEmpty(Emitter& e) {
-  for (int k = 0; k < e.num_results(); ++k) {
-    if (e.Wanted(k)) e.Out(k, e.b().Constant(e.OutView(k).dtype, e.OutView(k).sizes, 0));
-  }
-}
-
 void OutLu(Emitter& e, const Lu& lu, const Dims& lead, int first) {
   Builder& b = e.b();
   e.Out(first, Unstack(b, lu.factors, lead));
@@ -192,7 +185,7 @@ void LuFactorEx(Emitter& e) {
   if (!e.Bool(1, true) || e.Bool(2)) {
     return e.Fail(Unimplemented("linalg_lu_factor_ex without pivots, or with errors"));
   }
-  if (tape::NumElements(a.dims) == 0) return OutEmpty(e);
+  if (tape::NumElements(a.dims) == 0) return OutZeros(e);
   const Lu lu = Factorise(e.b(), Stack(e.b(), a));
   OutLu(e, lu, LeadingDims(a.dims), 0);
   e.Out(2, e.b().Reshape(lu.info, LeadingDims(a.dims)));
@@ -219,8 +212,10 @@ void OutUnpacked(Emitter& e, const Value& factors, const Value& order, const Dim
 void LinalgLu(Emitter& e) {
   const Value a = e.In(0);
   if (RefuseMatrix(e, a)) return;
-  if (!e.Bool(1, true) || tape::NumElements(a.dims) == 0) {
-    return e.Fail(Unimplemented("linalg_lu without pivots, or of nothing"));
+  if (!e.Bool(1, true)) return e.Fail(Unimplemented("linalg_lu without pivots"));
+  if (tape::NumElements(a.dims) == 0) {
+    OutZeros(e);
+    return OutIdentity(e, 0);
   }
   const Lu lu = Factorise(e.b(), Stack(e.b(), a));
   OutUnpacked(e, lu.factors, lu.order, LeadingDims(a.dims), true, true);
@@ -231,8 +226,11 @@ void LuUnpack(Emitter& e) {
   Builder& b = e.b();
   const Value a = e.In(0);
   if (RefuseMatrix(e, a)) return;
-  if (tape::NumElements(a.dims) == 0) return e.Fail(Unimplemented("lu_unpack of nothing"));
-  OutEmpty(e);  // of what is not asked for
+  OutZeros(e);  // of what is not asked for
+  if (tape::NumElements(a.dims) == 0) {
+    if (e.Bool(3, true)) OutIdentity(e, 0);
+    return;
+  }
   const Dims lead = LeadingDims(a.dims);
   Value order;
   if (e.Bool(3, true)) {
@@ -249,7 +247,7 @@ void LuSolve(Emitter& e) {
   const Value a = e.In(0);
   if (RefuseMatrix(e, a) || !e.Wanted(0)) return;
   const Dims out = e.OutView(0).sizes, lead = LeadingDims(out);
-  if (tape::NumElements(out) == 0) return OutEmpty(e);
+  if (tape::NumElements(out) == 0) return OutZeros(e);
   const Value factors = StretchLead(b, a, lead, 2), rhs = StretchLead(b, e.In(2), lead, 2);
   const int64_t m = factors.dims[1];
   e.CheckIndices(e.In(1), 1, m + 1);
@@ -265,11 +263,12 @@ void SolveEx(Emitter& e) {
   if (e.Bool(3) || raw.dtype != a.dtype || !e.Wanted(0)) {
     return e.Fail(Unimplemented("_linalg_solve_ex with errors"));
   }
-  if (tape::NumElements(a.dims) == 0 || tape::NumElements(raw.dims) == 0) return OutEmpty(e);
+  if (tape::NumElements(a.dims) == 0) return OutZeros(e);
   const Dims own = LeadingDims(a.dims);
   const Lu lu = Factorise(b, Stack(b, a));
   OutLu(e, lu, own, 1);
   e.Out(3, b.Reshape(lu.info, own));
+  if (tape::NumElements(raw.dims) == 0) return e.Out(0, b.Constant(a.dtype, e.OutView(0).sizes, 0));
   // A right side of one dimension less, with A's other sizes, is a vector.
   const bool is_vector =
       raw.rank() == 1 || (raw.rank() == a.rank() - 1 && raw.dims == LeadingDims(a.dims, 1));
@@ -294,7 +293,7 @@ void InvEx(Emitter& e) {
   const Value a = e.In(0);
   if (RefuseMatrix(e, a)) return;
   if (e.Bool(1)) return e.Fail(Unimplemented("linalg_inv_ex with errors"));
-  if (tape::NumElements(a.dims) == 0) return OutEmpty(e);
+  if (tape::NumElements(a.dims) == 0) return OutZeros(e);
   const Value matrix = Stack(b, a);
   const Lu lu = Factorise(b, matrix);
   const Value unit = Identity(b, a.dtype, matrix.dims);
@@ -310,13 +309,15 @@ Value IsOdd(Builder& b, const Value& pivots) {
   return b.Compare(Cmp::kNe, low, Like(b, low, 0));
 }
 
-// Factors A as the determinants do; results `first` and the next: LU and pivots.
+// Factors A as the determinants do; results `first` and the next: LU and pivots. False if all
+// results are there already.
 bool FactoriseForDeterminant(Emitter& e, int first, Lu* lu) {
   Builder& b = e.b();
   const Value a = e.In(0);
   if (RefuseMatrix(e, a)) return false;
-  if (tape::NumElements(a.dims) == 0) {
-    e.Fail(Unimplemented(e.sig().op + " of nothing"));
+  if (tape::NumElements(a.dims) == 0) {  // a product of no factors
+    OutZeros(e);
+    if (e.Wanted(0)) e.Out(0, b.Constant(a.dtype, e.OutView(0).sizes, 1));
     return false;
   }
   const Value matrix = Stack(b, a);

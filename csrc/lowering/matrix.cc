@@ -89,6 +89,28 @@ Value PermuteRows(Builder& b, const Value& x, const Value& order) {
   return b.Reshape(rows, {batch, order.dims[1], n});
 }
 
+void OutIdentity(Emitter& e, int k) {
+  if (!e.Wanted(k)) return;
+  const tape::View& view = e.OutView(k);
+  if (tape::NumElements(view.sizes) == 0) {
+    return e.Out(k, e.b().Constant(view.dtype, view.sizes, 0));
+  }
+  const Value flat = e.b().Constant(view.dtype, view.sizes, 0);
+  const Value unit = Identity(e.b(), view.dtype, Stack(e.b(), flat).dims);
+  e.Out(k, e.b().Reshape(unit, view.sizes));
+}
+
+void OutZeros(Emitter& e) {
+  for (int k = 0; k < e.num_results(); ++k) {
+    if (e.Wanted(k)) e.Out(k, e.b().Constant(e.OutView(k).dtype, e.OutView(k).sizes, 0));
+  }
+}
+
+DType WidestType(Emitter& e, DType t) {
+  if (!e.traits().has_f64) return tape::OpMath(t);
+  return tape::IsComplex(t) ? DType::kC128 : DType::kF64;
+}
+
 bool RefuseMatrix(Emitter& e, const Value& x) {
   const bool precise = x.dtype == DType::kF32 || x.dtype == DType::kF64 || tape::IsComplex(x.dtype);
   if (x.rank() < 2 || !precise) {

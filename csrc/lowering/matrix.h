@@ -37,6 +37,14 @@ Value StretchAlong(Builder& b, const Value& v, const Dims& dims, int64_t dim);
 // Rows in the order of `order` [batch, m], i64.
 Value PermuteRows(Builder& b, const Value& x, const Value& order);
 
+// Results without a matrix to compute them from: result `k` as identities (or nothing at all), all
+// wanted results as zeros.
+void OutIdentity(Emitter& e, int k);
+void OutZeros(Emitter& e);
+
+// The widest type of t's kind that the target has: what iterations are computed in.
+DType WidestType(Emitter& e, DType t);
+
 // True, and fails the lowering, where a host kernel stands by that is faster than a loop over the
 // columns of matrices of this size, and for other than f32, f64 and their complex types.
 bool RefuseMatrix(Emitter& e, const Value& x);

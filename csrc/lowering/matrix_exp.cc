@@ -29,9 +29,14 @@ Value Series(Builder& b, const Value& x) {
 
 void MatrixExp(Emitter& e) {
   Builder& b = e.b();
-  const Value a = e.In(0);
+  const Value raw = e.In(0);
+  if (!tape::IsFloat(raw.dtype) && !tape::IsComplex(raw.dtype)) {
+    return e.Fail(Unimplemented("an exponential of integers"));
+  }
+  if (tape::NumElements(raw.dims) == 0) return e.Out(0, raw);
+  // Each squaring doubles the error so far.
+  const Value a = e.To(raw, WidestType(e, raw.dtype));
   if (RefuseMatrix(e, a)) return;
-  if (tape::NumElements(a.dims) == 0) return e.Out(0, a);
   const Value x = Stack(b, a);
   const int64_t batch = x.dims[0];
   // Halvings per matrix, from the largest column sum; none for what is not finite.

@@ -34,6 +34,14 @@ TEST(MatrixTest, TextIsAsReviewed) {
                                              .Out({3, 3})
                                              .Out({}, DType::kI32));
   g.Add("reflections", Sig("aten.geqrf.default").In({4, 3}).Out({4, 3}).Out({3}));
+  g.Add("singular values", Sig("aten._linalg_svd.default")
+                               .In({3, 2})
+                               .Bool(false)
+                               .Bool(false)
+                               .None()
+                               .Out({0})
+                               .Out({2})
+                               .Out({0}));
   g.Add("an exponential", Sig("aten.linalg_matrix_exp.default").In({3, 3}).Out({3, 3}));
   g.Check();
 }

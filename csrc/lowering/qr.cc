@@ -116,7 +116,7 @@ void Geqrf(Emitter& e) {
   Builder& b = e.b();
   const Value a = e.In(0);
   if (RefuseMatrix(e, a)) return;
-  if (tape::NumElements(a.dims) == 0) return e.Fail(Unimplemented("geqrf of nothing"));
+  if (tape::NumElements(a.dims) == 0) return OutZeros(e);
   const Reflections r = Factorise(b, Stack(b, a));
   e.Out(0, Unstack(b, r.packed, LeadingDims(a.dims)));
   e.Out(1, Unstack(b, r.scales, LeadingDims(a.dims)));
@@ -160,7 +160,10 @@ void LinalgQr(Emitter& e) {
   Builder& b = e.b();
   const Value a = e.In(0);
   if (RefuseMatrix(e, a)) return;
-  if (tape::NumElements(a.dims) == 0) return e.Fail(Unimplemented("linalg_qr of nothing"));
+  if (tape::NumElements(a.dims) == 0) {
+    OutZeros(e);
+    return OutIdentity(e, 0);
+  }
   const std::string mode = e.String(1);
   const bool complete = mode == "complete";
   const Dims lead = LeadingDims(a.dims);

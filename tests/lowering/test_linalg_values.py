@@ -100,7 +100,6 @@ def test_inverse_and_determinant(dtype):
 def test_cholesky(upper, dtype):
     for a in (positive(4, 4, dtype=dtype), positive(2, 3, 5, 5, dtype=dtype)):
         check(aten.linalg_cholesky_ex.default, a, upper=upper)
-        check(aten.cholesky.default, a, upper)
         factor = torch.linalg.cholesky(a, upper=upper)
         check(aten._cholesky_solve_helper.default, matrices(*a.shape[:-1], 3, dtype=dtype), factor, upper)
         check(aten.cholesky_inverse.default, factor, upper)
@@ -117,12 +116,6 @@ def test_cholesky_says_where_it_fails():
     recorder, results, _ = run(aten.linalg_cholesky_ex.default, a)
     assert recorder.value_of(results[1]).tolist() == results[1].tolist() == [0, 3, 1, 4]
     torch.testing.assert_close(recorder.value_of(results[0])[0], results[0][0])
-
-
-def test_cholesky_that_fails_raises():
-    from tests.lowering.checks import replay
-
-    replay(aten.cholesky.default, (-torch.eye(3),), [torch.eye(3)], error=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -168,6 +161,11 @@ def test_matrix_exponential(dtype):
     check(aten.linalg_matrix_exp.default, torch.empty(2, 0, 0, dtype=dtype))
 
 
+def test_matrix_exponential_of_half_precision_is_rounded_once():
+    x = matrices(3, 3).bfloat16()
+    check(aten.linalg_matrix_exp.default, x, want=[torch.linalg.matrix_exp(x.double()).bfloat16()])
+
+
 def test_no_loop_where_a_host_kernel_is_faster():
     from tests.lowering.harness import Recorder, Unimplemented
 
@@ -175,3 +173,54 @@ def test_no_loop_where_a_host_kernel_is_faster():
     recorder.__torch_dispatch__(aten.linalg_lu_factor_ex.default, (), (matrices(65, 65),), {})
     with pytest.raises(Unimplemented, match="host kernel"):
         recorder.run()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (2, 6, 3), (2, 3, 5), (1, 1), (7, 7)])
+def test_singular_values(shape, dtype):
+    a = matrices(*shape, dtype=dtype)
+    check(aten._linalg_svd.default, a, False, False)
+    check(aten.linalg_pinv.atol_rtol_tensor, a)
+
+
+def test_singular_values_of_special_matrices():
+    a = matrices(5, 3)
+    low = torch.cat([a, a[:, :1] + a[:, 1:2]], 1)  # of rank 3
+    for x in (torch.zeros(3, 3), torch.eye(4), low, low.T.contiguous(), torch.ones(6, 6)):
+        check(aten._linalg_svd.default, x, False, False)
+    for options in (dict(), dict(rtol=torch.tensor(0.1)), dict(atol=torch.tensor(1.0))):
+        check(aten.linalg_pinv.atol_rtol_tensor, low, **options)
+        check(aten.linalg_pinv.atol_rtol_tensor, low @ low.T, hermitian=True, **options)
+    check(aten.linalg_pinv.atol_rtol_tensor, torch.zeros(2, 3, 2))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eigenvalues(dtype):
+    a = matrices(2, 5, 5, dtype=dtype)
+    a = a + a.mH
+    for triangle in ("L", "U"):
+        check(aten._linalg_eigh.default, a, triangle, False)
+        check(aten._linalg_eigh.default, a.triu() if triangle == "U" else a.tril(), triangle, False)
+    # Opposite eigenvalues, and equal ones.
+    check(aten._linalg_eigh.default, torch.diag(torch.tensor([1.0, -1, 2, -2, 0])).to(dtype), "L", False)
+    check(aten._linalg_eigh.default, torch.tensor([[0.0, 1], [1, 0]], dtype=dtype), "L", False)
+
+
+def test_vectors_are_left_to_the_host():
+    from tests.lowering.harness import Unimplemented
+
+    for call in ((aten._linalg_svd.default, matrices(3, 3)), (aten._linalg_eigh.default, positive(3, 3))):
+        with pytest.raises(Unimplemented, match="unique up to a sign"):
+            run(*call)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3), (3, 0), (0, 3), (2, 3, 0)])
+def test_matrices_of_nothing(shape):
+    a = torch.empty(*shape)
+    check(aten.linalg_lu.default, a)
+    for mode in ("reduced", "complete", "r"):
+        check(aten.linalg_qr.default, a, mode)
+    check(aten.linalg_pinv.atol_rtol_tensor, a)
+    if shape[-1] == shape[-2]:
+        check(aten._linalg_det.default, a)
+        check(aten._linalg_slogdet.default, a)
