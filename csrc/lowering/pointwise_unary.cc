@@ -39,6 +39,13 @@ void Predicate(Emitter& e) {  // of floats; `kFn` is false for every integer
 }
 
 Value Exp(Builder& b, const Value& x) { return b.Unary("exponential", x); }
+// The user's own exponential, which XLA does not recognise: it would make exp(x) * exp(y) into
+// exp(x + y), log(exp(x)) into x and x / exp(y) into x * exp(-y), which are other numbers where
+// something overflows.
+Value PlainExp(Builder& b, const Value& x) {
+  if (tape::IsComplex(x.dtype)) return Exp(b, x);
+  return b.Select(b.Compare(Cmp::kEq, x, x), Exp(b, x), x);
+}
 Value Expm1(Builder& b, const Value& x) { return b.Unary("exponential_minus_one", x); }
 Value Log(Builder& b, const Value& x) { return b.Unary("log", x); }
 Value Log1p(Builder& b, const Value& x) { return b.Unary("log_plus_one", x); }
@@ -198,7 +205,7 @@ void ConjPhysical(Emitter& e) {
   p.Out(p.is_complex() ? b.Complex(b.Real(x), Negate(b, b.Imag(x))) : x);
 }
 
-DENDRITE_LOWERING("aten.exp.default", ComplexUnary<Exp>);
+DENDRITE_LOWERING("aten.exp.default", ComplexUnary<PlainExp>);
 DENDRITE_LOWERING("aten.exp2.default", FloatUnary<Exp2>);
 DENDRITE_LOWERING("aten.expm1.default", FloatUnary<Expm1>);
 DENDRITE_LOWERING("aten.log.default", ComplexUnary<Log>);

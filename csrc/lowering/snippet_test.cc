@@ -41,11 +41,11 @@ std::string Text(const Snippet& s) {
 TEST(SnippetTest, FreshResultsLandInUnreadDestinations) {
   TapeMaker t;
   const int x = t.Storage(64), y = t.Storage(64);
-  t.Record("aten.exp.default", {t.Read(x, {4, 4})}, {t.Write(y, {4, 4})});
+  t.Record("aten.tanh.default", {t.Read(x, {4, 4})}, {t.Write(y, {4, 4})});
   const Snippet s = Lower(t, {true, true});
   EXPECT_EQ(Text(s), R"hlo(
 (%0: tensor<4x4xf32>, %2: tensor<4x4xf32> {tf.aliasing_output = 0 : i32}) -> (tensor<4x4xf32>) {
-%1 = exponential %0 : tensor<4x4xf32>
+%1 = tanh %0 : tensor<4x4xf32>
 return %1 : tensor<4x4xf32>
 )hlo");
   ASSERT_EQ(s.args.size(), 2u);
@@ -61,7 +61,7 @@ TEST(SnippetTest, AnOpaqueStorageNeverWrittenIsNoArgument) {
   for (const bool initialized : {true, false}) {
     TapeMaker t;
     const int x = t.Storage(16), y = t.Storage(64);
-    t.Record("aten.exp.default", {t.Read(x, {4})}, {t.Write(y, {4}, {4})});
+    t.Record("aten.tanh.default", {t.Read(x, {4})}, {t.Write(y, {4}, {4})});
     for (tape::StorageInfo& info : t.tape().storages) {
       info.form_dtype = DType::kF32;
       info.form_dims = {info.nbytes / 4};
@@ -79,11 +79,11 @@ TEST(SnippetTest, AnOpaqueStorageNeverWrittenIsNoArgument) {
 TEST(SnippetTest, InPlaceIsDonated) {
   TapeMaker t;
   const int x = t.Storage(16);
-  t.Record("aten.exp.default", {t.Update(x, {4})});
+  t.Record("aten.tanh.default", {t.Update(x, {4})});
   const Snippet s = Lower(t, {true});
   EXPECT_EQ(Text(s), R"hlo(
 (%0: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> (tensor<4xf32>) {
-%1 = exponential %0 : tensor<4xf32>
+%1 = tanh %0 : tensor<4xf32>
 return %1 : tensor<4xf32>
 )hlo");
   ASSERT_EQ(s.args.size(), 1u);
@@ -93,12 +93,12 @@ return %1 : tensor<4xf32>
 TEST(SnippetTest, DeadIntermediateIsNeitherArgumentNorOutput) {
   TapeMaker t;
   const int x = t.Storage(16), dead = t.Storage(16), y = t.Storage(16);
-  t.Record("aten.exp.default", {t.Read(x, {4})}, {t.Write(dead, {4})});
+  t.Record("aten.tanh.default", {t.Read(x, {4})}, {t.Write(dead, {4})});
   t.Record("aten.neg.default", {t.Read(dead, {4})}, {t.Write(y, {4})});
   const Snippet s = Lower(t, {true, false, true});
   EXPECT_EQ(Text(s), R"hlo(
 (%0: tensor<4xf32>, %3: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> (tensor<4xf32>) {
-%1 = exponential %0 : tensor<4xf32>
+%1 = tanh %0 : tensor<4xf32>
 %2 = negate %1 : tensor<4xf32>
 return %2 : tensor<4xf32>
 )hlo");

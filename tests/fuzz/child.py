@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tests.fuzz.program import Program
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_SECONDS = 120
+START_SECONDS = 600
 SILENCE_SECONDS = 240  # between two lines; compiles on a busy machine included
 
 

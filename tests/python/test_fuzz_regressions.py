@@ -41,3 +41,15 @@ def test_a_mask_does_not_hide_nan(mode):
         assert y[0].isnan()
         assert y[2] == 0
         assert y[2].signbit()
+
+
+def test_exponentials_overflow_where_they_are(mode):
+    """XLA made exp(x) * exp(y) into exp(x + y) and log(exp(x)) into x: finite where PyTorch has NaN and infinity."""
+
+    def run(x, y):
+        return x.exp() * y.exp(), x.exp().log(), x / y.exp()
+
+    x, y = torch.tensor([1e30, 1000.0, 1.0]), torch.tensor([-float("inf"), -1000.0, 2.0])
+    product, log, _ = mode.same(run, x, y)
+    assert product[:2].isnan().all()
+    assert log[:2].isinf().all()
