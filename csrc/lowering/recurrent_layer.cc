@@ -145,10 +145,7 @@ Value WithBias(Emitter& e, const Value& gates, const Value& bias) {
   return bias.defined() ? e.b().Add(gates, e.b().BroadcastTo(bias, gates.dims)) : gates;
 }
 
-// state w^T, and gates w. Not MatMul: inside of a loop a call by name has nothing to gain.
-Value TimesTransposed(Builder& b, const Value& x, const Value& w) {
-  return b.DotGeneral(x, w, {{}, {}, {1}, {1}}, x.dtype);
-}
+// Not MatMul: inside of a loop a call by name has nothing to gain.
 Value Times(Builder& b, const Value& x, const Value& w) {
   return b.DotGeneral(x, w, {{}, {}, {1}, {0}}, x.dtype);
 }
@@ -229,6 +226,8 @@ void Layer(Emitter& e) {
   gates = WithBias(e, gates, b_ih);
   if (!gru) gates = WithBias(e, gates, b_hh);
 
+  // Turned once: it is read once a step.
+  const Value weight = b.Transpose(w_hh, {1, 0});
   const int64_t hidden = hx.dims[1];
   const bool keep = !IsAbsent(e, 3);
   const auto empty = [&](int64_t width) {
@@ -239,7 +238,7 @@ void Layer(Emitter& e) {
   if (keep) init.push_back(empty(WorkspaceOf(kind) * hidden));
   const Values done = seq.Loop(/*backward=*/false, init, [&](const Value& t, const Values& s) {
     const Value input_gates = seq.At(gates, t), old = s[0];
-    const Value hidden_gates = TimesTransposed(b, old, w_hh);
+    const Value hidden_gates = Times(b, old, weight);
     Value h, row;
     Values next;
     if (lstm) {
