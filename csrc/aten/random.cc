@@ -132,10 +132,15 @@ Tensor& Call(const char* name, Tensor& self, const Gen& gen, Args... args) {
 }
 
 Tensor& Uniform(Tensor& self, double from, double to, Gen gen) {
-  TORCH_CHECK(self.is_floating_point(), "uniform_ expects a floating-point tensor, got ",
-              self.scalar_type());
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(),
+              "uniform_ expects a floating-point tensor, got ", self.scalar_type());
   TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
               " > to=", to);
+  if (self.is_complex()) {  // real and imaginary parts each
+    Tensor parts = at::view_as_real(self);
+    Call("dendrite::uniform_", parts, gen, from, to);
+    return self;
+  }
   return Call("dendrite::uniform_", self, gen, from, to);
 }
 Tensor& Normal(Tensor& self, double mean, double std, Gen gen) {

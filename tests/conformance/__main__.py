@@ -1,8 +1,8 @@
 """Runs conformance suites, compares with the lists, or rewrites them.
 
 python -m tests.conformance check                       everything; exit status 1 if a list is wrong in any case
-python -m tests.conformance update                      everything; rewrites lists and docs/op_status.md
-python -m tests.conformance page                        docs/op_status.md from the lists as they are
+python -m tests.conformance update                      everything; rewrites lists and docs/conformance.md
+python -m tests.conformance page                        docs/conformance.md from the lists as they are
 python -m tests.conformance run --configurations cpu    CPU against itself: finds mistakes of the suites
 options: --suites operators --configurations embedded_0,opaque_compiled --kinds float32,grad --only add,mul
          --share 0.1 --limit 4 --seed 7                 a seeded share, and at most so many cases of a kind

@@ -95,12 +95,16 @@ def run_of(info, kwargs, continued):
         optimizer = make(info, kwargs, parameters)
         if continued:
             # What was trained on the CPU goes on here.
-            home = [torch.nn.Parameter(p.detach().cpu()) for p in parameters]
-            before = [[g.cpu() for g in given] for given in gradients]
+            home = [torch.nn.Parameter(p.detach().cpu().clone()) for p in parameters]
+            before = [[g.cpu().clone() for g in given] for given in gradients]
             first = make(info, kwargs, home)
             steps(info, first, home, before)
             optimizer.load_state_dict(first.state_dict())
         steps(info, optimizer, parameters, gradients)
+        if (
+            info.step_requires_closure
+        ):  # it stops by itself, and where it has converged its history is rounding
+            return parameters
         return state_of(optimizer, parameters)
 
     return run

@@ -1,11 +1,11 @@
-"""docs/op_status.md, from the lists."""
+"""docs/conformance.md, from the lists."""
 
 import pathlib
 
 from tests.conformance.pool import CONFIGURATIONS
 from tests.conformance.status import Table, failed
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/op_status.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/conformance.md"
 HEAD = """# Conformance
 
 Generated from the lists in `tests/conformance/` by `python -m tests.conformance update`: PyTorch's own databases of
@@ -13,7 +13,7 @@ operators, modules and optimizers, compared with PyTorch on CPU sample by sample
 themselves. Every sample that CPU accepts counts. *native*: all that it called ran as compiled code; *name*: in part on
 PyTorch's CPU kernels over the device's memory (tier 0, or called by name from compiled code); *host*: in part on the
 host, which `torch.neuron.stats()["fallback_ops"]` counts; *fail*: a value, shape, dtype or stride differs from CPU's, a
-call raises where CPU's does not, or raises another class of error.
+call raises where CPU's does not, or raises another class of error. What a list does not hold has not been measured yet.
 
 | configuration | environment |
 |---|---|"""

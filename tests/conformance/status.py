@@ -26,7 +26,7 @@ def normal(configuration, letter):
 
 
 def encode(letters):
-    if len(set(letters)) == 1 and letters[0] != "?":
+    if len(set(letters)) == 1:
         return letters[0]
     return "".join(f"{len(list(group))}{letter}" for letter, group in itertools.groupby(letters)) or "?"
 
@@ -62,7 +62,9 @@ class Table:
                 kind, count = part.split(":")
                 row = self.rows.setdefault(name, {}).setdefault(kind, {})
                 for column, cell in zip(columns, cells, strict=True):
-                    row[column] = decode(cell, int(count))
+                    letters = decode(cell, int(count))
+                    if letters.strip("?"):
+                        row[column] = letters
         if self.failures.exists():
             for line in self.failures.read_text().splitlines()[1:]:
                 name, kind, configuration, index, message = line.split("\t")

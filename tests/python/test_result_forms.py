@@ -1,5 +1,5 @@
-"""linalg.lstsq's solution, a strided part of its storage on CPU, came back contiguous; addbmm_ refused to give its
-first argument the result's size."""
+"""What broke once: linalg.lstsq's solution, a strided part of its storage on CPU, came back contiguous; addbmm_ refused
+to give its first argument the size of the result; uniform_ refused complex tensors."""
 
 import pytest
 import torch
@@ -19,3 +19,10 @@ def test_addbmm_in_place_has_the_sizes_of_its_result(sizes, device):
     expected = first.clone().addbmm_(batch1, batch2, beta=0.5)
     actual = first.to(device).addbmm_(batch1.to(device), batch2.to(device), beta=0.5)
     torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_complex_tensors_are_filled_uniformly_in_both_parts(device):
+    x = torch.empty(4096, dtype=torch.complex64, device=device).uniform_(1, 3).cpu()
+    for part in (x.real, x.imag):
+        assert 1 <= part.min() < 1.1 < 2.9 < part.max() < 3
+        assert abs(part.mean() - 2) < 0.1
