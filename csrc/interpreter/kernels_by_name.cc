@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "csrc/device/runtime.h"
+#include "csrc/interpreter/placement.h"
 #include "csrc/interpreter/recurrent_layer.h"
 #include "csrc/lowering/conv_kernels.h"
 #include "csrc/lowering/kernels_by_name.h"
@@ -97,9 +98,13 @@ void EmbeddingBackward(const Frame& f) {
 void Convolution(const Frame& f) {
   const std::optional<Tensor> bias =
       f.num_args() > 2 ? std::optional<Tensor>(f.Arg(2)) : std::nullopt;
-  f.Ret(0).copy_(at::convolution(f.Arg(0), f.Arg(1), bias, f.Ints("stride"), f.Ints("padding"),
-                                 f.Ints("dilation"), f.Bool("transposed"), f.Ints("output_padding"),
-                                 f.Int("groups")));
+  const Tensor to = f.Ret(0);
+  Placement placement;
+  placement.Offer(to);
+  placement.Deliver({{at::convolution(f.Arg(0), f.Arg(1), bias, f.Ints("stride"), f.Ints("padding"),
+                                      f.Ints("dilation"), f.Bool("transposed"),
+                                      f.Ints("output_padding"), f.Int("groups")),
+                      to}});
 }
 
 void ConvolutionBackward(const Frame& f) {
@@ -110,14 +115,23 @@ void ConvolutionBackward(const Frame& f) {
   const int64_t groups = f.Int("groups");
   const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
   const std::vector<int64_t> bias_sizes{channels};
+  std::array<Tensor, 3> to;
+  Placement placement;
+  int64_t next = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    if (!mask[i]) continue;
+    to[i] = f.Ret(next++);
+    placement.Offer(to[i]);
+  }
   const auto grads = at::convolution_backward(
       grad, f.Arg(1), weight,
       mask[2] ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef(), f.Ints("stride"),
       f.Ints("padding"), f.Ints("dilation"), transposed, f.Ints("output_padding"), groups, mask);
-  int64_t next = 0;
-  if (mask[0]) f.Ret(next++).copy_(std::get<0>(grads));
-  if (mask[1]) f.Ret(next++).copy_(std::get<1>(grads));
-  if (mask[2]) f.Ret(next++).copy_(std::get<2>(grads));
+  std::vector<Placement::Delivery> deliveries;
+  if (mask[0]) deliveries.push_back({std::get<0>(grads), to[0]});
+  if (mask[1]) deliveries.push_back({std::get<1>(grads), to[1]});
+  if (mask[2]) deliveries.push_back({std::get<2>(grads), to[2]});
+  placement.Deliver(std::move(deliveries));
 }
 
 // Hands out a call's buffers one after another, those that are there.

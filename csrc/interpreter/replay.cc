@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "csrc/device/storage.h"
+#include "csrc/interpreter/placement.h"
 
 namespace dendrite::interpreter {
 namespace {
@@ -99,6 +100,14 @@ class Call {
     return {};
   }
 
+  // Whether the call reads the storage that it writes operand `index` to.
+  bool ReadsBlockOf(int32_t index) const {
+    for (size_t i = 0; i < op_.sig.operands.size(); ++i) {
+      if (op_.sig.operands[i].read && slots_[i].block == slots_[index].block) return true;
+    }
+    return false;
+  }
+
  private:
   const engine::Op& op_;
   const engine::Slot* slots_;
@@ -113,14 +122,19 @@ void AppendTensors(const IValue& value, std::vector<at::Tensor>* out) {
   }
 }
 
-void CopyResults(const Replay& replay, const Call& call, const torch::jit::Stack& stack) {
+void DeliverResults(const Replay& replay, const Call& call, const Placement& placement,
+                    const torch::jit::Stack& stack) {
   if (replay.copies.empty()) return;
   std::vector<at::Tensor> results;
   for (const IValue& value : stack) AppendTensors(value, &results);
+  std::vector<Placement::Delivery> deliveries;
   for (const auto& [result, operand] : replay.copies) {
     const auto i = static_cast<size_t>(result);
-    if (i < results.size() && results[i].defined()) call.Operand(operand).copy_(results[i]);
+    if (i < results.size() && results[i].defined()) {
+      deliveries.push_back({results[i], call.Operand(operand)});
+    }
   }
+  placement.Deliver(std::move(deliveries));
 }
 
 class SilentWarnings final : public c10::WarningHandler {
@@ -158,10 +172,14 @@ class CpuInterpreter final : public engine::Interpreter {
       if (!replay.functional.has_value() || replay.out_refused.load(std::memory_order_relaxed) ||
           !TryOut(replay, call)) {
         const bool functional = replay.functional.has_value();
+        Placement placement;  // outlives the results
+        for (const auto& [result, operand] : replay.copies) {
+          if (!call.ReadsBlockOf(operand)) placement.Offer(call.Operand(operand));
+        }
         torch::jit::Stack stack =
             call.Arguments(replay, functional ? replay.num_functional : replay.args.size());
         (functional ? *replay.functional : replay.op).callBoxed(&stack);
-        CopyResults(replay, call, stack);
+        DeliverResults(replay, call, placement, stack);
       }
       return {};
     } catch (const c10::IndexError& e) {
@@ -184,6 +202,7 @@ using StorageRef = c10::intrusive_ptr<c10::StorageImpl>;
 
 engine::Interpreter* GetInterpreter() {
   static CpuInterpreter interpreter;
+  InstallPlacement();
   return &interpreter;
 }
 
