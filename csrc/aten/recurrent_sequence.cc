@@ -261,11 +261,23 @@ UnrolledOutputs RunStack(const Stack& stack) {
   return {input, at::stack(hy), all_cx.empty() ? Tensor() : at::stack(cy)};
 }
 
+// PyTorch leaves this to the first product, which not every device refuses.
+void CheckDtypes(const Tensor& input, TensorList hx, TensorList params) {
+  const auto check = [&](const Tensor& t, const char* what) {
+    TORCH_CHECK(!t.defined() || t.scalar_type() == input.scalar_type(), "Input and ", what,
+                " tensors are not the same dtype, found input tensor with ", input.scalar_type(),
+                " and ", what, " tensor with ", t.scalar_type());
+  };
+  for (const Tensor& t : hx) check(t, "hidden");
+  for (const Tensor& t : params) check(t, "parameter");
+}
+
 // --- PyTorch's operators
 
 std::tuple<Tensor, Tensor, Tensor> Lstm(const Tensor& input, TensorList hx, TensorList params,
                                         bool has_biases, int64_t num_layers, double dropout,
                                         bool train, bool bidirectional, bool batch_first) {
+  CheckDtypes(input, hx, params);
   if (input.dim() == 3) {
     const Stack stack{"lstm",     batch_first ? input.transpose(0, 1) : input,
                       hx,         params,
@@ -290,6 +302,7 @@ template <const char* kKind, OneStateNative kNative>
 std::tuple<Tensor, Tensor> OneState(const Tensor& input, const Tensor& hx, TensorList params,
                                     bool has_biases, int64_t num_layers, double dropout, bool train,
                                     bool bidirectional, bool batch_first) {
+  CheckDtypes(input, hx, params);
   if (input.dim() == 3) {
     const Stack stack{kKind,      batch_first ? input.transpose(0, 1) : input,
                       hx,         params,
@@ -329,6 +342,7 @@ std::tuple<Tensor, Tensor, Tensor> PackedLstm(const Tensor& data, const Tensor& 
                                               TensorList hx, TensorList params, bool has_biases,
                                               int64_t num_layers, double dropout, bool train,
                                               bool bidirectional) {
+  CheckDtypes(data, hx, params);
   if (data.dim() == 2 && !Symbolic(data)) {
     const Stack stack{
         "lstm",     data,       hx,      params, BatchSizes(batch_sizes, data.size(0)),
@@ -350,6 +364,7 @@ std::tuple<Tensor, Tensor> PackedOneState(const Tensor& data, const Tensor& batc
                                           const Tensor& hx, TensorList params, bool has_biases,
                                           int64_t num_layers, double dropout, bool train,
                                           bool bidirectional) {
+  CheckDtypes(data, hx, params);
   if (data.dim() == 2 && !Symbolic(data)) {
     const Stack stack{
         kKind,      data,       hx,      params, BatchSizes(batch_sizes, data.size(0)),
