@@ -273,14 +273,18 @@ void GridSamplerBackward(Emitter& e) {
   const Value grad = ToRows(b, e.To(e.In(0), p.math));
   const Value rows = ToRows(b, e.To(e.In(1), p.math));
   Value of_input = b.Constant(p.math, {p.n * p.pixels(), p.c}, 0);
-  std::vector<Value> of_axis(p.axes.size(), b.Constant(p.math, {p.points}, 0));
+  // A grid's gradient is a difference of large sums: those of f32 are kept in f64 where there is
+  // one.
+  const DType wide = e.traits().has_f64 ? DType::kF64 : p.math;
+  std::vector<Value> of_axis(p.axes.size(), b.Constant(wide, {p.points}, 0));
   for (const Corner& corner : Corners(b, p)) {
     const Value share = b.Mul(grad, PerChannel(b, Weight(b, corner), p.c));
     of_input = ScatterAlong(b, of_input, 0, corner.row, share, Accumulate);
     if (p.mode == kNearest) continue;
-    const Value along = Sum(b, b.Mul(grad, GatherAlong(b, rows, 0, corner.row)), {1});
+    const Value values = GatherAlong(b, rows, 0, corner.row);
+    const Value along = Sum(b, b.Mul(b.Convert(grad, wide), b.Convert(values, wide)), {1});
     for (size_t d = 0; d < of_axis.size(); ++d) {
-      const Value weight = Weight(b, corner, d);
+      const Value weight = b.Convert(Weight(b, corner, d), wide);
       const Value part = b.Select(corner.inside, b.Mul(along, weight), Like(b, along, 0));
       of_axis[d] = b.Add(of_axis[d], part);
     }
@@ -291,7 +295,8 @@ void GridSamplerBackward(Emitter& e) {
   if (!e.Wanted(1)) return;
   std::vector<Value> numbers;
   for (size_t d = of_axis.size(); d-- > 0;) {
-    numbers.push_back(b.Reshape(b.Mul(of_axis[d], p.axes[d].slope), {p.points, 1}));
+    const Value number = b.Mul(b.Convert(of_axis[d], p.math), p.axes[d].slope);
+    numbers.push_back(b.Reshape(number, {p.points, 1}));
   }
   e.Out(1, b.Reshape(b.Concatenate(numbers, 1), e.OutView(1).sizes));
 }
