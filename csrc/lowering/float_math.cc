@@ -21,6 +21,14 @@ Value Complement(Builder& b, const Value& x) {
 
 }  // namespace
 
+// A select that changes nothing, and after which XLA does not see that the operand is a square: it
+// would make sqrt(x * x) into abs(x), which is finite where the square is not.
+Value PlainSqrt(Builder& b, const Value& x) {
+  if (tape::IsComplex(x.dtype)) return Sqrt(b, x);
+  const Value nan = Like(b, x, std::nan(""));
+  return Sqrt(b, b.Select(b.Compare(Cmp::kEq, x, x), x, nan));
+}
+
 Value Asin(Builder& b, const Value& x) { return b.Binary("atan2", x, Complement(b, x)); }
 Value Acos(Builder& b, const Value& x) { return b.Binary("atan2", Complement(b, x), x); }
 Value Atan(Builder& b, const Value& x) { return b.Binary("atan2", x, Like(b, x, 1)); }

@@ -74,6 +74,7 @@ Value Asinh(Builder& b, const Value& x);
 Value Acosh(Builder& b, const Value& x);
 Value Atanh(Builder& b, const Value& x);
 Value Exp2(Builder& b, const Value& x);
+Value PlainSqrt(Builder& b, const Value& x);  // which XLA does not simplify; complex ones too
 Value Log2(Builder& b, const Value& x);
 Value Log10(Builder& b, const Value& x);
 Value Trunc(Builder& b, const Value& x);

@@ -143,8 +143,8 @@ Value SpecialPower(Builder& b, const Value& x, double exponent, bool is_float) {
   if (exponent == 2) return b.Mul(x, x);
   if (exponent == 3) return b.Mul(b.Mul(x, x), x);
   if (!is_float) return {};
-  if (exponent == 0.5) return b.Unary("sqrt", x);
-  if (exponent == -0.5) return b.Div(one, b.Unary("sqrt", x));
+  if (exponent == 0.5) return PlainSqrt(b, x);
+  if (exponent == -0.5) return b.Div(one, PlainSqrt(b, x));
   if (exponent == -1) return b.Div(one, x);
   if (exponent == -2) return b.Div(one, b.Mul(x, x));
   return {};

@@ -53,8 +53,10 @@ Value Sine(Builder& b, const Value& x) { return b.Unary("sine", x); }
 Value Cosine(Builder& b, const Value& x) { return b.Unary("cosine", x); }
 Value Tangent(Builder& b, const Value& x) { return b.Div(Sine(b, x), Cosine(b, x)); }
 Value Tanh(Builder& b, const Value& x) { return b.Unary("tanh", x); }
-Value Sqrt(Builder& b, const Value& x) { return b.Unary("sqrt", x); }
-Value Rsqrt(Builder& b, const Value& x) { return b.Div(Like(b, x, 1), Sqrt(b, x)); }
+Value PlainExp2(Builder& b, const Value& x) {
+  return b.Select(b.Compare(Cmp::kEq, x, x), Exp2(b, x), x);
+}
+Value Rsqrt(Builder& b, const Value& x) { return b.Div(Like(b, x, 1), PlainSqrt(b, x)); }
 Value Reciprocal(Builder& b, const Value& x) { return b.Div(Like(b, x, 1), x); }
 Value Sigmoid(Builder& b, const Value& x) {
   const Value one = Like(b, x, 1);
@@ -206,7 +208,7 @@ void ConjPhysical(Emitter& e) {
 }
 
 DENDRITE_LOWERING("aten.exp.default", ComplexUnary<PlainExp>);
-DENDRITE_LOWERING("aten.exp2.default", FloatUnary<Exp2>);
+DENDRITE_LOWERING("aten.exp2.default", FloatUnary<PlainExp2>);
 DENDRITE_LOWERING("aten.expm1.default", FloatUnary<Expm1>);
 DENDRITE_LOWERING("aten.log.default", ComplexUnary<Log>);
 DENDRITE_LOWERING("aten.log2.default", FloatUnary<Log2>);
@@ -224,7 +226,7 @@ DENDRITE_LOWERING("aten.tanh.default", ComplexUnary<Tanh>);
 DENDRITE_LOWERING("aten.asinh.default", FloatUnary<Asinh>);
 DENDRITE_LOWERING("aten.acosh.default", FloatUnary<Acosh>);
 DENDRITE_LOWERING("aten.atanh.default", FloatUnary<Atanh>);
-DENDRITE_LOWERING("aten.sqrt.default", ComplexUnary<Sqrt>);
+DENDRITE_LOWERING("aten.sqrt.default", ComplexUnary<PlainSqrt>);
 DENDRITE_LOWERING("aten.rsqrt.default", ComplexUnary<Rsqrt>);
 DENDRITE_LOWERING("aten.reciprocal.default", ComplexUnary<Reciprocal>);
 DENDRITE_LOWERING("aten.sigmoid.default", ComplexUnary<Sigmoid>);

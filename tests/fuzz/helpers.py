@@ -22,8 +22,9 @@ def make(device, shape, dtype, seed, special=False):
     elif dtype.is_floating_point:
         x = (x.float() / 4).to(dtype)
         if special and n:
-            values = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0]).to(dtype)
-            x[torch.randint(0, n, (max(1, n // 4),), generator=generator)] = values[seed % 5]
+            inf = float("inf")
+            values = torch.tensor([float("nan"), inf, -inf, -0.0, 0.0, 1e30, -1e30, 1e-30, 1000.0, -1000.0])
+            x[torch.randint(0, n, (max(1, n // 4),), generator=generator)] = values[seed % 10].to(dtype)
     else:
         x = x.to(dtype)
     return x.view(shape).to(device, copy=True)

@@ -38,7 +38,7 @@ def test_random_programs_do_what_they_do_on_cpu(setting, device):
     mode, tier = setting
     if device != "neuron":
         pytest.skip("compares the device with CPU")
-    totals = fuzz(Configuration(mode, TARGET, tier), FIRST_SEED, 300, PROGRAMS[TARGET][mode, tier], 5)
+    totals = fuzz(Configuration(mode, TARGET, tier), FIRST_SEED, 1500, PROGRAMS[TARGET][mode, tier], 5)
     assert not totals.failures, "\n".join(f"seed {f.seed}: {f.text}" for f in totals.failures)
     assert totals.programs >= PROGRAMS[TARGET][mode, tier]
     assert totals.steps > 5 * totals.programs

@@ -53,3 +53,16 @@ def test_exponentials_overflow_where_they_are(mode):
     product, log, _ = mode.same(run, x, y)
     assert product[:2].isnan().all()
     assert log[:2].isinf().all()
+
+
+def test_the_root_of_a_square_overflows_where_the_square_does(mode):
+    """XLA made sqrt(x * x) into abs(x), and log2(exp2(x)) into x."""
+
+    def run(x):
+        return (x * x).sqrt(), x.square().rsqrt(), x.exp2().log2(), (x**2) ** 0.5
+
+    x = torch.tensor([1e30, 1e-30, 1000.0, -0.0, 4.0, -1.0, float("nan"), float("inf")])
+    root, inverse, log, _ = mode.same(run, x)
+    assert root[0].isinf()
+    assert inverse[0] == 0
+    assert log[2].isinf()
