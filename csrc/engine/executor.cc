@@ -58,7 +58,10 @@ void Stream::RunChunk(Chunk& chunk) {
     case How::kHost: {
       if (Status status = chunk.host(); !status.ok()) {
         auto shared = std::make_shared<const Status>(status);
-        for (Block* block : chunk.blocks) block->poison = shared;
+        for (Block* block : chunk.blocks) {
+          // A reader may hold an older one, which stays true.
+          if (block->poison == nullptr) block->poison = shared;
+        }
       }
       return;
     }
