@@ -120,6 +120,22 @@ def test_gradient_scaling(bad):
         check_in_place(aten._amp_update_scale_.default, torch.tensor([65536.0]), counter, found, 2.0, 0.5, 2)
 
 
+class Ours:
+    """A stand-in for an operator of the library "dendrite", which only the device registers."""
+
+    def __init__(self, signature):
+        self.name = signature.split("(")[0]
+        self._schema = torch._C.parse_schema(f"dendrite::{signature}")
+
+    def __str__(self):
+        return f"dendrite.{self.name}.default"
+
+
+GATES = (
+    "Tensor input_gates, Tensor hidden_gates, Tensor state, Tensor? input_bias=None, Tensor? hidden_bias=None"
+)
+
+
 def lstm(gates, cx):
     i, f, g, o = gates.chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -133,11 +149,15 @@ def test_lstm_cell():
     state = cx.clone().requires_grad_()
     hy, cy, workspace = lstm(gates, state)
     want = [t.detach() for t in (hy, cy, workspace)]
-    replay(aten._thnn_fused_lstm_cell.default, (a, b, cx), want)
-    replay(aten._thnn_fused_lstm_cell.default, (a, b - bias, cx, bias, None), want)
+    cell = Ours(f"lstm_cell({GATES}) -> (Tensor, Tensor, Tensor)")
+    replay(cell, (a, b, cx), want)
+    replay(cell, (a, b - bias, cx, bias, None), want)
     grads = torch.randn(3, 5), torch.randn(3, 5)
     d_gates, d_cx = torch.autograd.grad([hy, cy], [gates, state], grads)
-    backward = aten._thnn_fused_lstm_cell_backward_impl.default
+    backward = Ours(
+        "lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace, bool has_bias)"
+        " -> (Tensor, Tensor, Tensor)"
+    )
     replay(backward, (*grads, cx, want[1], want[2], True), [d_gates, d_cx, d_gates.sum(0)])
 
 
@@ -148,11 +168,34 @@ def test_gru_cell():
     n = (i_n + r * hn).tanh()
     hy, workspace = n + z * (hx - n), torch.cat([r, z, n, hx, hn], 1).detach()
     inputs = [t.detach() for t in (a, b, hx)]
-    replay(aten._thnn_fused_gru_cell.default, tuple(inputs), [hy.detach(), workspace])
+    replay(Ours(f"gru_cell({GATES}) -> (Tensor, Tensor)"), tuple(inputs), [hy.detach(), workspace])
     grad = torch.randn(3, 5)
     d = torch.autograd.grad([hy], [a, b, hx], [grad])
     want = [*d, d[0].sum(0), d[1].sum(0)]
-    replay(aten._thnn_fused_gru_cell_backward.default, (grad, workspace, True), want)
+    backward = Ours(
+        "gru_cell_backward(Tensor grad, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    )
+    replay(backward, (grad, workspace, True), want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
+def test_recurrent_layer(kind, dtype):
+    layer = Ours(
+        "recurrent_layer(str kind, Tensor input, Tensor hx, Tensor? cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
+        "Tensor? b_hh, int[] batch_sizes, bool reverse, bool keep) -> (Tensor, Tensor, Tensor, Tensor)"
+    )
+    gates = {"lstm": 4, "gru": 3}.get(kind, 1)
+    x, hx, cx = (torch.randn(shape, dtype=dtype) for shape in ((6, 2, 3), (2, 5), (2, 5)))
+    weights = [
+        torch.randn(shape, dtype=dtype) for shape in ((gates * 5, 3), (gates * 5, 5), gates * 5, gates * 5)
+    ]
+    first = [hx[None], cx[None]] if kind == "lstm" else hx[None]
+    output, *last = getattr(torch, kind)(x, first, weights, True, 1, 0.0, False, False, False)
+    states = [t[0] for t in last] + [torch.empty(0, dtype=dtype)] * (3 - len(last))
+    replay(
+        layer, (kind, x, hx, cx if kind == "lstm" else None, *weights, [], False, False), [output, *states]
+    )
 
 
 def philox(seed, offset, blocks):
@@ -172,16 +215,8 @@ def philox(seed, offset, blocks):
 SEED, OFFSET = 12345678901234, 7
 
 
-class Random:
-    """A stand-in for an operator of the library "dendrite", which only the device registers."""
-
-    def __init__(self, name, parameters, returns="Tensor"):
-        self.name = name
-        text = f"dendrite::{name}(Tensor self, int seed, int offset, {parameters}) -> {returns}"
-        self._schema = torch._C.parse_schema(text)
-
-    def __str__(self):
-        return f"dendrite.{self.name}.default"
+def drawing(name, parameters, returns="Tensor"):
+    return Ours(f"{name}(Tensor self, int seed, int offset, {parameters}) -> {returns}")
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 1000])
@@ -191,16 +226,16 @@ def test_random_bits(n):
     wide = pairs[:, 0] | pairs[:, 1] << np.uint64(32)
     u = torch.from_numpy((narrow >> np.uint64(8)).astype(np.float32)) * 2.0**-24
     start = (torch.empty(n), SEED, OFFSET)
-    uniform = Random("uniform", "float a, float b")
+    uniform = drawing("uniform", "float a, float b")
     replay(uniform, (*start, 0.0, 1.0), [u])
     fine = torch.from_numpy((wide >> np.uint64(11)).astype(np.float64)) * 2.0**-53
     replay(uniform, (start[0].double(), SEED, OFFSET, 0.0, 1.0), [fine])
     half = torch.from_numpy((narrow >> np.uint64(21)).astype(np.float32)) * 2.0**-11
     replay(uniform, (start[0].half(), SEED, OFFSET, 0.0, 1.0), [half.half()])
-    replay(Random("bernoulli", "float p"), (*start, 0.3), [(u.double() < 0.3).float()])
+    replay(drawing("bernoulli", "float p"), (*start, 0.3), [(u.double() < 0.3).float()])
     integers = torch.from_numpy((wide % np.uint64(13)).astype(np.int64)) - 3
-    replay(Random("random", "int a, int b"), (start[0].long(), SEED, OFFSET, -3, 10), [integers])
-    dropout = Random("native_dropout", "float p", "(Tensor, Tensor)")
+    replay(drawing("random", "int a, int b"), (start[0].long(), SEED, OFFSET, -3, 10), [integers])
+    dropout = drawing("native_dropout", "float p", "(Tensor, Tensor)")
     mask, x = u.double() < 0.7, torch.randn(n)
     replay(dropout, (x, SEED, OFFSET, 0.3), [x * mask * float(1 / (1 - 0.3)), mask])
 
@@ -212,13 +247,13 @@ def test_random_reals():
     radius, angle = (-2 * open01[0::2].log()).sqrt(), 2 * np.pi * uniform[1::2]
     normal = torch.stack([radius * angle.cos(), radius * angle.sin()], 1).reshape(-1)
     start = (torch.empty(1000), SEED, OFFSET)
-    replay(Random("normal", "float mean, float std"), (*start, 1.0, 2.0), [normal * 2 + 1])
-    replay(Random("exponential", "float lambd"), (*start, 2.0), [-open01.log().clamp(max=-(2.0**-24)) / 2])
+    replay(drawing("normal", "float mean, float std"), (*start, 1.0, 2.0), [normal * 2 + 1])
+    replay(drawing("exponential", "float lambd"), (*start, 2.0), [-open01.log().clamp(max=-(2.0**-24)) / 2])
 
 
 def test_random_permutation():
     pairs = philox(SEED, OFFSET, 50).reshape(-1, 2)
     keys = pairs[:, 0] | pairs[:, 1] << np.uint64(32)
     want = torch.from_numpy(np.argsort(keys, kind="stable"))
-    permutation = Random("randperm", "int unused=0")
+    permutation = drawing("randperm", "int unused=0")
     replay(permutation, (torch.empty(100, dtype=torch.int64), SEED, OFFSET), [want])
