@@ -243,6 +243,9 @@ bool IsNative(const std::string& name) {
                             "aten::as_strided_scatter",
                             "aten::_trilinear",
                             "aten::cholesky",
+                            "aten::tril_indices",
+                            "aten::triu_indices",
+                            "aten::_efficientzerotensor",
                             "aten::equal"};
   return names.contains(name);
 }
