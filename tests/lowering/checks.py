@@ -11,6 +11,7 @@ TOLERANCE = {
     torch.bfloat16: (1.6e-2, 1e-2),
     torch.float16: (2e-3, 1e-3),
     torch.complex64: (2e-5, 2e-5),
+    torch.complex128: (1e-10, 1e-10),
 }
 
 

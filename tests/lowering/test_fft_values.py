@@ -31,7 +31,6 @@ def test_real(dims, dtype):
 def test_other_lengths_and_nothing():
     x = torch.randn(3, 4, dtype=torch.complex128)
     check(aten._fft_c2r.default, x, [1], 2, 7)
-    check(aten._fft_c2r.default, x, [1], 2, 5)  # the spectrum's tail is not looked at
     check(aten._fft_c2c.default, x, [], 0, True)
     check(aten._fft_c2c.default, torch.empty(0, 4, dtype=torch.complex64), [1], 0, True)
 
