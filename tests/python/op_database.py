@@ -212,10 +212,10 @@ class Comparison:
             if not e.dtype.is_floating_point and not e.dtype.is_complex:
                 rtol, atol = 0, 0
             difference = self.difference(a, e, rtol, atol)
-            if difference and dtype == torch.bfloat16 and e.is_floating_point():
-                # CPU's own rounding on the way may be the worse of the two: float32 is the judge.
-                precise = self.in_float32(op, sample, arguments)
-                if precise is not None and precise[k].shape == a.shape:
+            if difference and dtype.is_floating_point and e.is_floating_point():
+                # CPU's own rounding on the way may be the worse of the two: a wider dtype is the judge.
+                precise = self.in_wider(op, sample, arguments, dtype)
+                if precise is not None and len(precise) > k and precise[k].shape == a.shape:
                     difference = self.difference(a, precise[k].to(e.dtype), rtol, atol) and difference
             if difference:
                 return f"result {k}: {difference}"
@@ -228,11 +228,14 @@ class Comparison:
             return " ".join(str(error).split())[:160]
         return None
 
-    def in_float32(self, op, sample, arguments):
+    def in_wider(self, op, sample, arguments, dtype):
         torch = self.torch
+        wider = torch.float32 if dtype == torch.bfloat16 else torch.float64
 
         def one(x):
-            return x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x
+            if not isinstance(x, torch.Tensor) or x.dtype != dtype:
+                return x
+            return x.detach().to(wider).requires_grad_(x.requires_grad)
 
         try:
             found = self.call(op, sample, self.pytree.tree_map(one, self.fresh(arguments)), 1)
