@@ -18,9 +18,9 @@ namespace dendrite::compiler {
 namespace {
 
 constexpr int kMinRuns = 3, kMaxRuns = 9;
-constexpr int64_t kMaxWork = int64_t{1} << 28;  // multiplications: some milliseconds a run
-constexpr double kSeconds = 0.03;               // for the timed runs of a shape
-constexpr int kMaxWaits = 500;                  // of 10 ms, for another process's measurement
+constexpr double kMaxWork = 1 << 28;  // multiplications: some milliseconds a run
+constexpr double kSeconds = 0.03;     // for the timed runs of a shape
+constexpr int kMaxWaits = 500;        // of 10 ms, for another process's measurement
 constexpr double kMargin = 1.05;  // the compiler's own can be fused and needs no call: prefer it
 
 using lowering::ProductShape;
@@ -115,7 +115,11 @@ std::optional<bool> Answer(SnippetCache& cache, const cache::Key& key) {
 ProductShape Rounded(const ProductShape& s) {
   ProductShape r = {RoundUp(s.batch), RoundUp(s.m), RoundUp(s.n),
                     RoundUp(s.k),     s.trans_a,    s.trans_b};
-  while (r.batch * r.m * r.n * r.k > kMaxWork) {
+  const auto work = [&r] {  // may be beyond int64_t
+    return static_cast<double>(r.batch) * static_cast<double>(r.m) * static_cast<double>(r.n) *
+           static_cast<double>(r.k);
+  };
+  while (work() > kMaxWork) {
     *std::max({&r.batch, &r.m, &r.n, &r.k}, [](auto* a, auto* b) { return *a < *b; }) /= 2;
   }
   return r;

@@ -128,6 +128,7 @@ void Stream::Hold(std::unique_ptr<Chunk> chunk) {
   held_.push_back(std::move(chunk));
   merger_.Add(unit, &releases);
   Leave(releases);
+  ForgetGroupsIfFull();
 }
 
 void Stream::EndGroups() {
@@ -135,6 +136,7 @@ void Stream::EndGroups() {
   std::vector<planner::Merger::Release> releases;
   merger_.Border(&releases);
   Leave(releases);
+  ForgetGroupsIfFull();
   open_nonempty_.store(!open_->calls.empty(), std::memory_order_release);
 }
 
@@ -211,6 +213,17 @@ void Stream::PollGroups() {
     merger_.SetActive(compiling.group, ready);
     return true;
   });
+}
+
+// Plans keep executables: what was kept by group goes with the groups.
+void Stream::ForgetGroupsIfFull() {
+  if (!merger_.full()) return;
+  std::vector<planner::Merger::Release> releases;
+  merger_.Flush(&releases);
+  Leave(releases);
+  merger_.Forget();
+  group_plans_.clear();
+  compiling_.clear();
 }
 
 planner::Merger::Saving Stream::SavingOf(int32_t group) const {

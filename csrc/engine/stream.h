@@ -119,6 +119,7 @@ class Stream {
   void Leave(const std::vector<planner::Merger::Release>& releases);
   void DispatchMerged(std::vector<std::unique_ptr<Chunk>> children, int32_t group);
   void PollGroups();
+  void ForgetGroupsIfFull();
   planner::Merger::Saving SavingOf(int32_t group) const;
   bool Lowerable(const Op& op);
   bool MustCompile() const {

@@ -45,16 +45,17 @@ Taken& GetTaken() {
 
 c10::Allocator* g_base = nullptr;
 
-void GiveBackPlaced(void* data) {
-  if (GetTaken().Remove(data) && t_placement != nullptr) t_placement->GiveBack(data);
+// False: the pointer was never offered.
+bool GiveBack(void* data) {
+  if (!GetTaken().Remove(data)) return false;
+  if (t_placement != nullptr) t_placement->GiveBack(data);
+  return true;
 }
 
+void GiveBackPlaced(void* data) { GiveBack(data); }
+
 void RawDelete(void* data) {
-  if (GetTaken().Remove(data)) {
-    if (t_placement != nullptr) t_placement->GiveBack(data);
-  } else {
-    g_base->raw_deleter()(data);
-  }
+  if (!GiveBack(data)) g_base->raw_deleter()(data);
 }
 
 class PlacingAllocator final : public c10::Allocator {

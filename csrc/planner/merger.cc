@@ -47,7 +47,6 @@ void Merger::Record(const Unit& unit) {
 void Merger::Border(std::vector<Release>* out) {
   LeaveAll(out);
   for (size_t level = 0; level < levels_.size(); ++level) Close(level, 0);
-  if (nodes_.size() > policy_.max_nodes || sightings_.size() > policy_.max_nodes) ForgetAll();
 }
 
 void Merger::Flush(std::vector<Release>* out) { LeaveAll(out); }
@@ -189,7 +188,7 @@ int32_t Merger::Insert(const std::vector<Unit>& units) {
 
 void Merger::SetActive(int32_t group, bool active) {
   int32_t at = group_nodes_[static_cast<size_t>(group)];
-  if (at < 0 || nodes_[static_cast<size_t>(at)].active == active) return;
+  if (nodes_[static_cast<size_t>(at)].active == active) return;
   nodes_[static_cast<size_t>(at)].active = active;
   while ((at = nodes_[static_cast<size_t>(at)].parent) >= 0) {
     nodes_[static_cast<size_t>(at)].active_below += active ? 1 : -1;
@@ -206,12 +205,12 @@ void Merger::Learn(int64_t ops, double seconds) {
   learned_seconds_ += seconds;
 }
 
-// REQUIRES: nothing is held.
-void Merger::ForgetAll() {
+void Merger::Forget() {
   nodes_.assign(1, Node());
-  std::fill(group_nodes_.begin(), group_nodes_.end(), -1);
+  group_nodes_.clear();
   sightings_.clear();
-  at_ = 0;
+  // What is being gathered names groups that are no more.
+  levels_.assign(levels_.size(), {});
 }
 
 }  // namespace dendrite::planner

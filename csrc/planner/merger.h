@@ -35,7 +35,7 @@ struct MergePolicy {
   // least measured saving that makes the next level worth a try.
   double expected_saving = 0.15;
   double least_saving = 0.02;
-  // Bound on what is remembered; over it, everything is forgotten.
+  // Bound on what is remembered: see Merger::full.
   size_t max_nodes = size_t{1} << 14;
 };
 
@@ -72,6 +72,12 @@ class Merger {
   // Everything held leaves, but no border is meant: the caller has gone silent.
   void Flush(std::vector<Release>* out);
   size_t held() const { return held_.size(); }
+  // Too much is remembered: the owner calls Forget, and drops what it keeps by group.
+  bool full() const {
+    return nodes_.size() > policy_.max_nodes || sightings_.size() > policy_.max_nodes;
+  }
+  // Forgets all groups and sightings; group ids begin anew. REQUIRES: nothing is held.
+  void Forget();
 
   // An inactive group is not waited for (its compile runs, or it does not pay). New ones are
   // active, so that the owner gets to see their units together.
@@ -112,14 +118,13 @@ class Merger {
   int32_t Propose(size_t level, const Gathering& stretch);
   int32_t Find(const std::vector<Unit>& units) const;  // node, or -1
   int32_t Insert(const std::vector<Unit>& units);      // group
-  void ForgetAll();
 
   const MergePolicy policy_;
   const AskSaving ask_;
   std::vector<Unit> held_;
   int32_t at_ = 0;  // the node that held_ leads to
   std::vector<Node> nodes_;
-  std::vector<int32_t> group_nodes_;  // by group; -1: forgotten
+  std::vector<int32_t> group_nodes_;  // by group
   std::vector<Gathering> levels_;
   std::unordered_map<uint64_t, Sighting> sightings_;  // by hash of the unit ids
   int64_t learned_ops_ = 0;

@@ -184,10 +184,17 @@ TEST_F(MergerTest, TooManyGroupsAreForgotten) {
   MergePolicy policy = Eager();
   policy.max_nodes = 16;
   Start(policy);
-  for (int64_t i = 0; i < 100; ++i) Run({2 * i, 2 * i + 1}), Run({2 * i, 2 * i + 1});
-  EXPECT_EQ(merger_->num_groups(), 100);
-  merger_->SetActive(0, false);  // forgotten: no effect
+  for (int64_t i = 0; !merger_->full(); ++i) {
+    ASSERT_LT(i, 20);
+    Run({2 * i, 2 * i + 1}), Run({2 * i, 2 * i + 1});
+  }
+  EXPECT_EQ(Run({0, 1}), "(0 1)#0");
+  merger_->Forget();
+  EXPECT_FALSE(merger_->full());
+  EXPECT_EQ(merger_->num_groups(), 0);
   EXPECT_EQ(Run({0, 1}), "0 1");
+  EXPECT_EQ(Run({0, 1}), "0 1");
+  EXPECT_EQ(Run({0, 1}), "(0 1)#0") << "ids begin anew";
 }
 
 }  // namespace
