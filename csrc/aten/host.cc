@@ -32,6 +32,12 @@ at::Tensor StridedOver(const engine::Block* block, const at::Tensor& like, c10::
 // True if nothing recorded or dispatched since it was made knows the block.
 bool IsFresh(const engine::Block* block) { return block->tape_epoch == 0; }
 
+// Where its bytes are, on host-visible targets.
+void* HostData(engine::Block* block) {
+  device::ThrowIfError(block->allocator->Place(block));
+  return block->host_data;
+}
+
 pjrt::Buffer UploadOrThrow(engine::Block* block, const void* data, tape::DType dtype) {
   const int64_t count = static_cast<int64_t>(block->nbytes) / tape::ItemSize(dtype);
   return device::ValueOrThrow(Runtime::Get().client()->FromHost(
@@ -55,11 +61,12 @@ at::Tensor HostView(const at::Tensor& t) {
   engine::Block* block = BlockOf(t);
   engine::Stream& stream = Runtime::Get().stream(t.device().index());
   if (Runtime::Get().host_visible()) {
+    void* data = HostData(block);
     device::ThrowIfError(stream.WaitForBlock(block));
     auto* keep = new c10::Storage(t.storage());
     return StridedOver(block, t,
                        c10::DataPtr(
-                           block->data, keep, [](void* k) { delete static_cast<c10::Storage*>(k); },
+                           data, keep, [](void* k) { delete static_cast<c10::Storage*>(k); },
                            c10::Device(c10::kCPU)));
   }
   device::ThrowIfError(stream.WaitForBlock(block));  // an error that is raised here counts as read
@@ -126,14 +133,15 @@ void CopyFromHost(const at::Tensor& dst, const at::Tensor& src) {
   if (IsFresh(block)) {
     // Nobody knows this storage yet; its memory may still be in use by work that was dispatched
     // before it was freed.
+    void* data = HostData(block);
     stream.WaitForSequence(block->last_use.load());
-    StridedOver(block, dst, c10::DataPtr(block->data, c10::Device(c10::kCPU))).copy_(src);
+    StridedOver(block, dst, c10::DataPtr(data, c10::Device(c10::kCPU))).copy_(src);
     return;
   }
   at::Tensor values = at::empty_strided(dst.sizes(), c10::contiguous_strides(dst.sizes()),
                                         dst.options().device(c10::kCPU));
   values.copy_(src);
-  at::Tensor target = StridedOver(block, dst, c10::DataPtr(block->data, c10::Device(c10::kCPU)));
+  at::Tensor target = StridedOver(block, dst, c10::DataPtr(HostData(block), c10::Device(c10::kCPU)));
   device::ThrowIfError(stream.RunOnHost(
       [target, values]() mutable -> Status {
         at::AutoDispatchBelowADInplaceOrView guard;

@@ -133,7 +133,7 @@ void ResizeStorage(c10::StorageImpl* storage, size_t nbytes) {
   ThrowIfError(stream.RunOnHost(
       [=]() -> Status {
         if (host_visible) {
-          std::memcpy(block->data, old->data, keep);
+          std::memcpy(block->host_data, old->host_data, keep);
           return {};
         }
         // Through the host: resizing is rare, and the plugin API has no way to copy between sizes.

@@ -2,22 +2,31 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
+#include <memory>
 
 namespace dendrite::engine {
 namespace {
 
 constexpr size_t kAlignment = 64;  // what XLA asks of zero-copy memory
-constexpr size_t kSmallStep = 512, kLargeStep = 1 << 16, kLarge = 1 << 20;
+constexpr size_t kSmallStep = 512, kLarge = 1 << 16;
 constexpr size_t kSlack = 16 << 20;                 // pooled beyond what was ever in use
 constexpr size_t kReservedRange = size_t{1} << 44;  // address space only
 
-// Rounding keeps the number of distinct capacities small, so that pools are hit, and wastes at most
-// 12 % above 4 KiB (of address space: pages are committed on first touch).
+// Rounding keeps the number of distinct small capacities small, so that pools are hit, and wastes at
+// most 12 % above 4 KiB.
 size_t Capacity(size_t nbytes) {
   if (nbytes == 0) return kSmallStep;
-  const size_t step = nbytes >= kLarge ? kLargeStep : kSmallStep;
-  return (nbytes + step - 1) / step * step;
+  if (nbytes >= kLarge) return Arena::Round(nbytes);
+  return (nbytes + kSmallStep - 1) / kSmallStep * kSmallStep;
+}
+
+// Addresses without memory cost nothing: few distinct spans are reused more.
+size_t Span(size_t capacity) {
+  const size_t step = std::max(kSmallStep, std::bit_floor(capacity) / 8);
+  return (capacity + step - 1) / step * step;
 }
 
 }  // namespace
@@ -43,13 +52,11 @@ void ReleaseMemory(Block* block) {
 }
 
 Allocator::Allocator(Options options) : options_(options) {
-  if (!options_.host_visible) {
-    void* range = mmap(nullptr, kReservedRange, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range != MAP_FAILED) {
-      range_ = static_cast<char*>(range);
-      range_size_ = kReservedRange;
-    }
+  void* range = mmap(nullptr, kReservedRange, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range != MAP_FAILED) {
+    range_ = static_cast<char*>(range);
+    range_size_ = kReservedRange;
   }
 }
 
@@ -58,74 +65,97 @@ Allocator::~Allocator() {
   if (range_ != nullptr) munmap(range_, range_size_);
 }
 
-void* Allocator::NewMemory(size_t capacity) {
-  if (options_.host_visible) {
-    if (capacity < kLarge) return std::aligned_alloc(kAlignment, capacity);
-    // Pages of its own, which go back to the system whole when the pool is trimmed.
-    void* data = mmap(nullptr, capacity, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return data == MAP_FAILED ? nullptr : data;
-  }
-  if (range_ == nullptr || range_used_ + capacity > range_size_) return nullptr;
+bool Allocator::IsPlacedLate(size_t capacity) const {
+  return options_.host_visible && capacity >= kLarge;
+}
+
+bool Allocator::IsAddressOnly(size_t capacity) const {
+  return !options_.host_visible || capacity >= kLarge;
+}
+
+void* Allocator::NewAddress(size_t capacity) {
+  if (!IsAddressOnly(capacity)) return std::aligned_alloc(kAlignment, capacity);
+  const size_t span = Span(capacity);
+  if (range_ == nullptr || span < capacity || span > range_size_ - range_used_) return nullptr;
   void* data = range_ + range_used_;
-  range_used_ += capacity;
+  range_used_ += span;
   return data;
 }
 
-void Allocator::DeleteMemory(void* data, size_t capacity) {
-  if (!options_.host_visible) return;  // reserved addresses are only numbers
-  if (capacity < kLarge) {
-    std::free(data);
-  } else {
-    munmap(data, capacity);
+std::vector<Allocator::FreeMemory>& Allocator::PoolOf(size_t capacity, int stream_pool) {
+  return pools_[{stream_pool, IsAddressOnly(capacity) ? Span(capacity) : capacity}];
+}
+
+Allocator::FreeMemory Allocator::TakeAddress(size_t capacity, int stream_pool) {
+  std::vector<FreeMemory>& pool = PoolOf(capacity, stream_pool);
+  if (!pool.empty()) {
+    const FreeMemory memory = pool.back();
+    pool.pop_back();
+    return memory;
   }
+  const FreeMemory memory{NewAddress(capacity), 0};
+  if (memory.data != nullptr && !IsPlacedLate(capacity)) small_ += capacity;
+  return memory;
+}
+
+Status Allocator::OutOfMemory(size_t nbytes) const {
+  return Status(Code::kResourceExhausted, "out of memory: tried to allocate " +
+                                              std::to_string(nbytes) + " bytes on the device; " +
+                                              std::to_string(stats_.allocated) +
+                                              " bytes are held by live tensors");
 }
 
 Result<Block*> Allocator::Allocate(size_t nbytes, int stream_pool) {
   const size_t capacity = Capacity(nbytes);
-  void* data = nullptr;
-  uint64_t last_use = 0;
-  {
-    MutexLock lock(mu_);
-    auto it = pools_.find({stream_pool, capacity});
-    if (it != pools_.end() && !it->second.empty()) {
-      data = it->second.back().data;
-      last_use = it->second.back().last_use;
-      it->second.pop_back();
-      pooled_ -= capacity;
-    } else {
-      MakeRoom(capacity, nbytes);
-      data = NewMemory(capacity);
-      if (data == nullptr) {
-        Trim(0);
-        data = NewMemory(capacity);
-      }
-      if (data == nullptr) {
-        return Status(Code::kResourceExhausted,
-                      "out of memory: tried to allocate " + std::to_string(nbytes) +
-                          " bytes on the device; " + std::to_string(stats_.allocated) +
-                          " bytes are held by live tensors");
-      }
-      stats_.reserved += static_cast<int64_t>(capacity);
-      stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-    }
-    stats_.allocated += static_cast<int64_t>(nbytes);
-    stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
-    ++stats_.allocations;
-  }
-  auto* block = new Block;
+  auto block = std::make_unique<Block>();
   block->allocator = this;
-  block->data = data;
   block->nbytes = nbytes;
   block->capacity = capacity;
   block->stream_pool = stream_pool;
-  block->last_use.store(last_use, std::memory_order_relaxed);
-  if (options_.host_visible) block->host_data = data;
   MutexLock lock(mu_);
+  FreeMemory memory;
+  const bool late = IsPlacedLate(capacity);
+  if (!late || capacity <= arenas_[stream_pool].addresses()) {
+    memory = TakeAddress(capacity, stream_pool);
+    if (memory.data == nullptr) {
+      Trim(~size_t{0});
+      memory = TakeAddress(capacity, stream_pool);
+    }
+  }
+  if (memory.data == nullptr) return OutOfMemory(nbytes);
+  block->data = memory.data;
+  block->last_use.store(memory.last_use, std::memory_order_relaxed);
+  if (!late) {
+    if (options_.host_visible) block->host_data = memory.data;
+    used_ += capacity;
+    KeepWithinHighWater();
+  }
+  stats_.allocated += static_cast<int64_t>(nbytes);
+  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  ++stats_.allocations;
   block->next = in_use_;
-  if (in_use_ != nullptr) in_use_->previous = block;
-  in_use_ = block;
-  return block;
+  if (in_use_ != nullptr) in_use_->previous = block.get();
+  in_use_ = block.get();
+  return block.release();
+}
+
+Status Allocator::Place(Block* block) {
+  if (!IsPlacedLate(block->capacity)) return {};
+  MutexLock lock(mu_);
+  if (block->placed) return {};
+  Arena& arena = arenas_[block->stream_pool];
+  Arena::Piece piece = arena.Allocate(block->capacity);
+  if (piece.data == nullptr) {
+    Trim(~size_t{0});
+    piece = arena.Allocate(block->capacity);
+  }
+  if (piece.data == nullptr) return OutOfMemory(block->nbytes);
+  block->placed = true;
+  block->host_data = piece.data;
+  block->last_use.store(piece.last_use, std::memory_order_relaxed);
+  used_ += block->capacity;
+  KeepWithinHighWater();
+  return {};
 }
 
 Block* Allocator::Find(const void* address) {
@@ -151,43 +181,58 @@ void Allocator::ReturnMemory(Block* block) {
   ++stats_.frees;
   (block->previous != nullptr ? block->previous->next : in_use_) = block->next;
   if (block->next != nullptr) block->next->previous = block->previous;
-  pools_[{block->stream_pool, block->capacity}].push_back(
-      {block->data, block->last_use.load(std::memory_order_relaxed)});
-  pooled_ += block->capacity;
+  const uint64_t last_use = block->last_use.load(std::memory_order_relaxed);
+  PoolOf(block->capacity, block->stream_pool).push_back({block->data, last_use});
+  if (block->placed) {
+    arenas_[block->stream_pool].Free(block->host_data, block->capacity, last_use);
+    block->placed = false;  // work that is dispatched still finds it at host_data
+    used_ -= block->capacity;
+  } else if (!IsPlacedLate(block->capacity)) {
+    used_ -= block->capacity;
+  }
 }
 
-// What is pooled counts as ours in the process's resident set, but costs no peak while it and what
-// is in use stay below what was in use once: returning it would mean page faults in every step. So
-// it is returned when new memory would go beyond that.
-void Allocator::MakeRoom(size_t capacity, size_t nbytes) {
-  if (!options_.host_visible) return;
-  const size_t in_use = static_cast<size_t>(stats_.allocated) + nbytes;
-  high_water_ = std::max(high_water_, in_use);
+// What is free counts as ours in the process's resident set, but costs no peak while it and what is
+// in use stay below what was in use once: returning it would mean page faults in every step. So it
+// is returned when more would be held. Pages just handed out count already, and are not touched yet.
+void Allocator::KeepWithinHighWater() {
+  high_water_ = std::max(high_water_, used_);
   const size_t limit = high_water_ + high_water_ / 32 + kSlack;
-  const size_t wanted = static_cast<size_t>(stats_.reserved) + capacity;
-  if (wanted <= limit) return;
-  const size_t excess = wanted - limit;
-  Trim(pooled_ > excess ? pooled_ - excess : 0);
+  size_t reserved = Reserved();
+  if (reserved > limit) {
+    Trim(reserved - limit);
+    reserved = Reserved();
+  }
+  stats_.reserved = static_cast<int64_t>(reserved);
+  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
 }
 
-void Allocator::Trim(size_t keep_bytes) {
-  if (!options_.host_visible) return;
+size_t Allocator::Reserved() const {
+  size_t reserved = small_;
+  for (const auto& [pool, arena] : arenas_) reserved += arena.resident();
+  return reserved;
+}
+
+// Returns about so many bytes to the system.
+void Allocator::Trim(size_t nbytes) {
+  if (!options_.host_visible) return;  // reserved addresses are only numbers
   const uint64_t completed =
       options_.completed ? options_.completed->load(std::memory_order_acquire) : ~uint64_t{0};
-  for (auto it = pools_.rbegin(); it != pools_.rend() && pooled_ > keep_bytes; ++it) {
-    auto& free_list = it->second;
-    size_t kept = 0;
-    for (size_t i = 0; i < free_list.size(); ++i) {
-      if (free_list[i].last_use > completed || pooled_ <= keep_bytes) {
-        free_list[kept++] = free_list[i];
-        continue;
-      }
-      DeleteMemory(free_list[i].data, it->first.second);
-      pooled_ -= it->first.second;
-      stats_.reserved -= static_cast<int64_t>(it->first.second);
-    }
-    free_list.resize(kept);
+  size_t trimmed = 0;
+  for (auto& [pool, arena] : arenas_) {
+    if (trimmed < nbytes) trimmed += arena.Release(nbytes - trimmed, completed);
   }
+  for (auto it = pools_.rbegin(); it != pools_.rend() && trimmed < nbytes; ++it) {
+    if (IsAddressOnly(it->first.second)) continue;
+    std::erase_if(it->second, [&](const FreeMemory& memory) {
+      if (memory.last_use > completed || trimmed >= nbytes) return false;
+      std::free(memory.data);
+      trimmed += it->first.second;
+      small_ -= it->first.second;
+      return true;
+    });
+  }
+  stats_.reserved = static_cast<int64_t>(Reserved());
 }
 
 void Allocator::DestroyHostStorage(Block* block) {
@@ -199,7 +244,7 @@ void Allocator::DestroyHostStorage(Block* block) {
 
 void Allocator::EmptyCache() {
   MutexLock lock(mu_);
-  Trim(0);
+  Trim(~size_t{0});
 }
 
 MemoryStats Allocator::stats() const {

@@ -1,15 +1,21 @@
 // csrc/engine/block.h - the memory behind one storage, and the allocator that makes it.
 //
 // A Block is made for each storage and dies with the last thing that knows it: the storage itself,
-// the open tape, and dispatched work. Its *memory* returns to the pool earlier: when the storage is
-// gone and the open tape holds no record of it. Work already dispatched still uses the address, and
-// that is right: whoever is given the same memory next touches it by later work of the same stream
-// (as in CUDA's caching allocator), or waits (see Stream::WaitForBlock).
+// the open tape, and dispatched work. Its `data` is the storage's address; what a large storage of a
+// host-visible target holds lies elsewhere, in memory that it is given when work that uses it is
+// dispatched (Allocator::Place). By then it is known which storages nothing outside of that work can
+// see: they never get memory of their own. A snippet keeps their values in registers or in the
+// executable's own buffers; operator by operator they live in scratch (csrc/engine/scratch.h) from
+// their first use to their last. So what a tape holds while it is open costs no memory.
 //
-// Host-visible targets: `data` is real memory, 64-byte aligned, pages committed on first touch.
-// Opaque targets: `data` is an address in a reserved PROT_NONE range: unique, never null, and a
-// stray dereference faults; the bytes live in a plugin buffer that only the stream's executor
-// touches.
+// Memory returns to the pool when the storage is gone and the open tape holds no record of it. Work
+// already dispatched still uses it, and that is right: whoever is given the same memory next touches
+// it by later work of the same stream (as in CUDA's caching allocator), or waits (see
+// Stream::WaitForBlock).
+//
+// Addresses are unique and never null. Large ones, and all of opaque targets, are in a reserved
+// PROT_NONE range: a stray dereference faults. On opaque targets the bytes live in a plugin buffer
+// that only the stream's executor touches.
 //
 // Thread safety: reference counts and `storage_alive` are atomic; fields are grouped by their
 // owner.
@@ -24,6 +30,7 @@
 
 #include "csrc/base/mutex.h"
 #include "csrc/base/status.h"
+#include "csrc/engine/arena.h"
 #include "csrc/pjrt/client.h"
 #include "csrc/tape/dtype.h"
 #include "csrc/tape/record.h"
@@ -35,14 +42,15 @@ class Allocator;
 struct Block {
   // --- constant after construction
   Allocator* allocator = nullptr;
-  void* data = nullptr;
+  void* data = nullptr;  // the storage's address; not where its bytes are
   size_t nbytes = 0;    // what the storage asked for
   size_t capacity = 0;  // what the pool gave
   int stream_pool = 0;  // the pool that the memory returns to
 
-  // --- guarded by the allocator's lock: its list of blocks whose memory is in use
-  Block* previous = nullptr;
+  // --- guarded by the allocator's lock
+  Block* previous = nullptr;  // list of blocks whose storage or tape is alive
   Block* next = nullptr;
+  bool placed = false;  // has memory of its own
 
   // --- atomic
   std::atomic<int32_t> refs{1};         // storage, open tape, dispatched work
@@ -62,7 +70,10 @@ struct Block {
   // --- the executor's (after the storage's work is complete: anyone's)
   std::shared_ptr<const Status> poison;  // set: the values here were never made, and why
   pjrt::Buffer buffer;                   // opaque targets; rank 1, elements of form_dtype
-  void* host_data = nullptr;     // where host kernels find the bytes: data, or a staging copy
+  void* host_data = nullptr;     // where host kernels find the bytes: its memory, scratch, or a
+                                 // staging copy; null: nowhere yet
+  bool temporary = false;        // host_data is scratch
+  int32_t uses = 0;              // what is left of the dispatched chunk's uses of a temporary
   void* host_storage = nullptr;  // csrc/interpreter's cached CPU storage; see Allocator::Options
 };
 
@@ -77,7 +88,8 @@ struct MemoryStats {
   int64_t allocations = 0, frees = 0;         // counts
 };
 
-// Caching allocator of one device: free memory is kept by size in per-stream pools. Thread safe.
+// Caching allocator of one device. Free memory is kept in per-stream pools: large pieces in an arena
+// (host-visible targets), small ones and opaque addresses by size. Thread safe.
 class Allocator {
  public:
   struct Options {
@@ -93,10 +105,13 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  // RESOURCE_EXHAUSTED if the system has no memory left even after the pools were emptied. A block
-  // of zero bytes has an address of its own too. The returned block carries one reference and one
-  // memory reference, both the storage's.
+  // RESOURCE_EXHAUSTED if so much can never be had, or the system has no memory left even after the
+  // pools were emptied. A block of zero bytes has an address of its own too. The returned block
+  // carries one reference and one memory reference, both the storage's.
   Result<Block*> Allocate(size_t nbytes, int stream_pool);
+  // Gives `block` memory if it has none yet: host_data is set, and last_use says which work may
+  // still touch that memory. REQUIRES: a memory reference; no work on the block is dispatched yet.
+  Status Place(Block* block);
   // The block in use whose memory holds `address`, with a memory reference for the caller; null if
   // there is none. Walks all blocks: for storages that others made over our memory.
   Block* Find(const void* address);
@@ -110,25 +125,32 @@ class Allocator {
   friend void Release(Block*);
   friend void ReleaseMemory(Block*);
   struct FreeMemory {
-    void* data;
-    uint64_t last_use;  // dispatched work up to here may still touch it
+    void* data = nullptr;
+    uint64_t last_use = 0;  // dispatched work up to here may still touch it
   };
+  bool IsPlacedLate(size_t capacity) const;
+  bool IsAddressOnly(size_t capacity) const;
+  std::vector<FreeMemory>& PoolOf(size_t capacity, int stream_pool) DENDRITE_REQUIRES(mu_);
   void ReturnMemory(Block* block);
-  void MakeRoom(size_t capacity, size_t nbytes) DENDRITE_REQUIRES(mu_);
-  void* NewMemory(size_t capacity) DENDRITE_REQUIRES(mu_);
-  void DeleteMemory(void* data, size_t capacity);
-  void Trim(size_t keep_bytes) DENDRITE_REQUIRES(mu_);
+  FreeMemory TakeAddress(size_t capacity, int stream_pool) DENDRITE_REQUIRES(mu_);
+  void* NewAddress(size_t capacity) DENDRITE_REQUIRES(mu_);
+  Status OutOfMemory(size_t nbytes) const DENDRITE_REQUIRES(mu_);
+  void KeepWithinHighWater() DENDRITE_REQUIRES(mu_);
+  void Trim(size_t nbytes) DENDRITE_REQUIRES(mu_);
+  size_t Reserved() const DENDRITE_REQUIRES(mu_);
   void DestroyHostStorage(Block* block);
 
   const Options options_;
   mutable Mutex mu_;
-  // (pool, capacity) -> free memory
+  std::map<int, Arena> arenas_ DENDRITE_GUARDED_BY(mu_);  // by pool
+  // (pool, capacity) -> free addresses, and small memory
   std::map<std::pair<int, size_t>, std::vector<FreeMemory>> pools_ DENDRITE_GUARDED_BY(mu_);
-  size_t pooled_ DENDRITE_GUARDED_BY(mu_) = 0;
+  size_t small_ DENDRITE_GUARDED_BY(mu_) = 0;         // bytes of small memory, pooled ones included
+  size_t used_ DENDRITE_GUARDED_BY(mu_) = 0;          // bytes of memory in use
   size_t high_water_ DENDRITE_GUARDED_BY(mu_) = 0;    // most bytes ever in use
   Block* in_use_ DENDRITE_GUARDED_BY(mu_) = nullptr;  // head of the list
   MemoryStats stats_ DENDRITE_GUARDED_BY(mu_);
-  // Opaque: the reserved range.
+  // The range that addresses without memory are of.
   char* range_ DENDRITE_GUARDED_BY(mu_) = nullptr;
   size_t range_size_ DENDRITE_GUARDED_BY(mu_) = 0;
   size_t range_used_ DENDRITE_GUARDED_BY(mu_) = 0;

@@ -24,6 +24,11 @@ class AllocatorTest : public ::testing::Test {
     EXPECT_TRUE(block.ok()) << block.status().ToString();
     return *block;
   }
+  static Block* MakePlaced(Allocator& allocator, size_t nbytes, int pool = 0) {
+    Block* block = Make(allocator, nbytes, pool);
+    EXPECT_TRUE(allocator.Place(block).ok());
+    return block;
+  }
   std::atomic<uint64_t> completed_{0};
 };
 
@@ -164,11 +169,11 @@ TEST_F(AllocatorTest, StatisticsFollowStoragesAndTheirPeak) {
 TEST_F(AllocatorTest, PooledMemoryIsBounded) {
   Allocator allocator(Options());
   std::vector<Block*> blocks;
-  for (int i = 0; i < 100; ++i) blocks.push_back(Make(allocator, size_t{4} << 20));
+  for (int i = 0; i < 100; ++i) blocks.push_back(MakePlaced(allocator, size_t{4} << 20));
   for (Block* block : blocks) ReleaseMemory(block);
   EXPECT_EQ(allocator.stats().allocated, 0);
   // As much as was in use before, in another size: what is pooled makes room for it.
-  for (Block*& block : blocks) block = Make(allocator, size_t{3} << 20);
+  for (Block*& block : blocks) block = MakePlaced(allocator, size_t{3} << 20);
   const auto stats = allocator.stats();
   EXPECT_LE(stats.peak_reserved, (int64_t{400} << 20) * 33 / 32 + (int64_t{16} << 20));
   for (Block* block : blocks) ReleaseMemory(block);
@@ -178,10 +183,49 @@ TEST_F(AllocatorTest, WhatWasInUseBeforeStaysPooled) {
   Allocator allocator(Options());
   for (int step = 0; step < 3; ++step) {
     std::vector<Block*> blocks;
-    for (int i = 0; i < 100; ++i) blocks.push_back(Make(allocator, size_t{4} << 20));
+    for (int i = 0; i < 100; ++i) blocks.push_back(MakePlaced(allocator, size_t{4} << 20));
     for (Block* block : blocks) ReleaseMemory(block);
     EXPECT_EQ(allocator.stats().reserved, int64_t{400} << 20);
   }
+}
+
+TEST_F(AllocatorTest, LargeStoragesCostNothingUntilTheyArePlaced) {
+  Allocator allocator(Options());
+  Block* block = Make(allocator, size_t{8} << 20);
+  EXPECT_EQ(block->host_data, nullptr);
+  EXPECT_EQ(allocator.stats().reserved, 0);
+  ASSERT_TRUE(allocator.Place(block).ok());
+  void* memory = block->host_data;
+  ASSERT_NE(memory, nullptr);
+  EXPECT_NE(memory, block->data);
+  std::memset(memory, 1, size_t{8} << 20);
+  ASSERT_TRUE(allocator.Place(block).ok()) << "again: nothing happens";
+  EXPECT_EQ(block->host_data, memory);
+  EXPECT_EQ(allocator.stats().reserved, int64_t{8} << 20);
+  Retain(block);  // dispatched work
+  ReleaseMemory(block);
+  EXPECT_EQ(block->host_data, memory) << "the work still finds it";
+  Block* next = MakePlaced(allocator, size_t{8} << 20);
+  EXPECT_EQ(next->host_data, memory);
+  EXPECT_EQ(allocator.stats().reserved, int64_t{8} << 20);
+  Release(block);
+  ReleaseMemory(next);
+}
+
+TEST_F(AllocatorTest, LargeMemoryRemembersWorkThatMayTouchIt) {
+  Allocator allocator(Options());
+  Block* block = MakePlaced(allocator, size_t{1} << 20);
+  block->last_use = 7;
+  ReleaseMemory(block);
+  Block* next = MakePlaced(allocator, size_t{1} << 19);
+  EXPECT_EQ(next->last_use, 7u) << "a reader on the host must wait for that work";
+  completed_ = 6;
+  allocator.EmptyCache();
+  EXPECT_EQ(allocator.stats().reserved, int64_t{1} << 20);
+  completed_ = 7;
+  allocator.EmptyCache();
+  EXPECT_EQ(allocator.stats().reserved, int64_t{1} << 19) << "what is in use stays";
+  ReleaseMemory(next);
 }
 
 TEST_F(AllocatorTest, TheCachedHostStorageDiesWithTheBlock) {

@@ -47,6 +47,8 @@ struct Chunk {
   How how = How::kTier0;
   int tier = 1;  // of its snippet
   bool wait_for_compile = false;
+  bool temporaries = false;  // some of its blocks have no memory of their own
+  Status placed;             // not OK: there was no memory for one of them
   std::shared_ptr<Plan> plan;
   std::shared_ptr<compiler::CompileJob> job;
   std::shared_ptr<const tape::Tape> tape;  // set with job

@@ -249,7 +249,22 @@ std::string Stream::Label(const Chunk& chunk) const {
          (chunk.calls.size() == 1 ? " op" : " ops");
 }
 
+// What nothing but this chunk can see needs no memory of its own: see block.h.
+void Stream::Place(Chunk& chunk) const {
+  if (!options_.host_visible) return;
+  for (Block* block : chunk.blocks) {
+    if (block->host_data != nullptr) continue;
+    if (chunk.how != How::kHost && block->memory_refs.load(std::memory_order_acquire) == 1) {
+      chunk.temporaries = true;
+      continue;
+    }
+    Status status = block->allocator->Place(block);
+    if (!status.ok()) chunk.placed = std::move(status);
+  }
+}
+
 void Stream::Dispatch(std::unique_ptr<Chunk> chunk) {
+  Place(*chunk);
   ops_in_flight_.fetch_add(static_cast<int64_t>(chunk->calls.size()), std::memory_order_relaxed);
   std::vector<Block*> retained;
   bool wake = false;

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "csrc/engine/stream.h"
+#include "csrc/engine/temporaries.h"
 
 namespace dendrite::engine {
 namespace {
@@ -53,6 +54,23 @@ void Stream::Poison(Chunk& chunk, const Call& call, const Status& error) {
   }
 }
 
+void Stream::RunDispatched(Chunk& chunk) {
+  if (!chunk.placed.ok()) {
+    auto shared = std::make_shared<const Status>(chunk.placed);
+    for (size_t i = 0; i < chunk.blocks.size(); ++i) {
+      if (i >= chunk.written.size() || chunk.written[i]) chunk.blocks[i]->poison = shared;
+    }
+    ReportError(chunk.placed);
+    return;
+  }
+  if (chunk.temporaries) CountUses(chunk);
+  RunChunk(chunk);
+  // What a snippet of several chunks kept to itself, or an error left.
+  if (chunk.temporaries) {
+    for (Block* block : chunk.blocks) DropTemporary(block, options_.destroy_host_storage);
+  }
+}
+
 void Stream::RunChunk(Chunk& chunk) {
   switch (chunk.how) {
     case How::kHost: {
@@ -79,7 +97,10 @@ void Stream::RunChunk(Chunk& chunk) {
 
 void Stream::RunTier0(Chunk& chunk) {
   const double begin = NowSeconds();
-  for (const Call& call : chunk.calls) RunCall(chunk, call);
+  for (const Call& call : chunk.calls) {
+    RunCall(chunk, call);
+    UsesDone(chunk, call, options_.destroy_host_storage);
+  }
   const double end = NowSeconds();
   if (chunk.plan != nullptr && chunk.dispatched_calls == 0) chunk.plan->Sample(0, end - begin);
   if (options_.trace->on() && !chunk.calls.empty()) {
@@ -117,13 +138,17 @@ void Stream::RunCall(Chunk& chunk, const Call& call) {
     }
     return;
   }
-  const bool on_host = !options_.host_visible;
-  Status status;
-  if (on_host) {
+  if (!options_.host_visible) {
     RunCallOnHost(chunk, call);
     return;
   }
-  status = options_.interpreter->Run(*call.op, slots, chunk.lifted.data() + call.lifted);
+  Status status;
+  for (size_t i = 0; i < sig.operands.size() && status.ok(); ++i) {
+    if (slots[i].block != nullptr) status = TakeTemporary(slots[i].block);
+  }
+  if (status.ok()) {
+    status = options_.interpreter->Run(*call.op, slots, chunk.lifted.data() + call.lifted);
+  }
   CountTier(*options_.counters, 0, 1);
   if (options_.tier == TierPolicy::kCompiled) options_.counters->CountFallback(sig.op);
   if (!status.ok()) {
@@ -237,6 +262,7 @@ bool Stream::RunSnippet(Chunk& chunk) {
     ReportError(status);
   }
   chunk.plan->Sample(1, end - begin);
+  for (const Call& call : chunk.calls) UsesDone(chunk, call, options_.destroy_host_storage);
   if (options_.trace->on()) {
     const tape::SourceSite site = options_.site(chunk.calls.front().site);
     options_.trace->Add({"stream", Label(chunk), begin, end,

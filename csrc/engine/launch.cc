@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "csrc/engine/stream.h"
+#include "csrc/engine/temporaries.h"
 #include "csrc/lowering/check_failure.h"
 
 namespace dendrite::engine {
@@ -72,7 +73,8 @@ Status Stream::Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded) {
           args.push_back(&block->buffer);
           continue;
         }
-        data = static_cast<char*>(block->data) + arg.byte_offset;
+        if (Status taken = TakeTemporary(block); !taken.ok()) return taken;
+        data = static_cast<char*>(block->host_data) + arg.byte_offset;
         semantics =
             arg.donated ? pjrt::HostBuffer::kMutableZeroCopy : pjrt::HostBuffer::kImmutableZeroCopy;
         break;
@@ -115,7 +117,7 @@ Status Stream::Launch(Chunk& chunk, const compiler::LoadedSnippet& loaded) {
     }
     // The plugin may refuse an alias without saying so; the result is then elsewhere and is copied.
     const SnippetArg& arg = snippet.args[static_cast<size_t>(out.aliased_arg)];
-    char* want = static_cast<char*>(block->data) + arg.byte_offset;
+    char* want = static_cast<char*>(block->host_data) + arg.byte_offset;
     auto have = outputs[k].UnsafePointer();
     if (!have.ok()) {
       status = have.status();

@@ -267,7 +267,7 @@ void Stream::ExecutorLoop() {
     lock.unlock();
     const auto ops = static_cast<int64_t>(chunk->calls.size());
     const uint64_t seq = chunk->seq;
-    RunChunk(*chunk);
+    RunDispatched(*chunk);
     ReleaseBlocks(*chunk);
     chunk.reset();
     lock.lock();

@@ -108,6 +108,7 @@ class Stream {
   // --- capture side; REQUIRES: mu_ held
   void CloseChunk(bool ended_by_read);
   void Dispatch(std::unique_ptr<Chunk> chunk);
+  void Place(Chunk& chunk) const;
   void DispatchRest(std::unique_ptr<Chunk> chunk);
   void DispatchOpen();
   void ChooseHow(Chunk& chunk);
@@ -129,6 +130,7 @@ class Stream {
 
   // --- executor side
   void ExecutorLoop();
+  void RunDispatched(Chunk& chunk);
   void RunChunk(Chunk& chunk);
   void RunTier0(Chunk& chunk);
   void RunChildren(Chunk& chunk);

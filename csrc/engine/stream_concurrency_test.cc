@@ -334,11 +334,12 @@ TEST(AllocatorConcurrencyTest, ThreadsAllocateFindAndTrimAtOnce) {
   Allocator allocator(options);
   Together(4, [&](int i) {
     for (int k = 0; k < 300; ++k) {
-      const size_t nbytes = size_t{64} << (k % 8);
+      const size_t nbytes = size_t{64} << (k % 12);  // also large enough to be placed late
       auto made = allocator.Allocate(nbytes, i % 2);
       ASSERT_TRUE(made.ok());
       Block* block = *made;
-      std::memset(block->data, i, nbytes);
+      ASSERT_TRUE(allocator.Place(block).ok());
+      std::memset(block->host_data, i, nbytes);
       if (k % 5 == 0) {
         Block* found = allocator.Find(block->data);
         EXPECT_EQ(found, block);
@@ -348,7 +349,7 @@ TEST(AllocatorConcurrencyTest, ThreadsAllocateFindAndTrimAtOnce) {
       if (k % 17 == 0) completed.fetch_add(1);
       // Memory that another thread was given would show its number.
       for (size_t at = 0; at < nbytes; ++at) {
-        ASSERT_EQ(static_cast<char*>(block->data)[at], static_cast<char>(i));
+        ASSERT_EQ(static_cast<char*>(block->host_data)[at], static_cast<char>(i));
       }
       ReleaseMemory(block);
     }

@@ -13,6 +13,7 @@
 #include "csrc/device/runtime.h"
 #include "csrc/interpreter/placement.h"
 #include "csrc/interpreter/recurrent_layer.h"
+#include "csrc/interpreter/scratch.h"
 #include "csrc/lowering/conv_kernels.h"
 #include "csrc/lowering/kernels_by_name.h"
 
@@ -208,6 +209,7 @@ XLA_FFI_Error* Handle(XLA_FFI_CallFrame* frame) {
   const c10::InferenceMode inference(true);
   const at::AutoDispatchBelowADInplaceOrView below;
   const DefaultFloatMode floats;
+  const ScratchScope scratch;
   device::Runtime::Get().counters().kernels_by_name.fetch_add(1, std::memory_order_relaxed);
   try {
     kKernel(Frame(frame));

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "csrc/interpreter/scratch.h"
+
 namespace dendrite::interpreter {
 namespace {
 
@@ -54,8 +56,10 @@ bool GiveBack(void* data) {
 
 void GiveBackPlaced(void* data) { GiveBack(data); }
 
+void DeleteScratch(void* data) { GiveBackScratch(data); }
+
 void RawDelete(void* data) {
-  if (!GiveBack(data)) g_base->raw_deleter()(data);
+  if (!GiveBack(data) && !GiveBackScratch(data)) g_base->raw_deleter()(data);
 }
 
 class PlacingAllocator final : public c10::Allocator {
@@ -66,6 +70,9 @@ class PlacingAllocator final : public c10::Allocator {
         GetTaken().Add(data);
         return {data, data, &GiveBackPlaced, c10::Device(c10::DeviceType::CPU)};
       }
+    }
+    if (void* data = TakeScratch(n)) {
+      return {data, data, &DeleteScratch, c10::Device(c10::DeviceType::CPU)};
     }
     return g_base->allocate(n);
   }

@@ -14,7 +14,8 @@
 
 namespace dendrite::interpreter {
 
-// Puts an allocator that knows of offers in front of PyTorch's CPU allocator. Once per process.
+// Puts an allocator that knows of offers, and of scratch (csrc/interpreter/scratch.h), in front of
+// PyTorch's CPU allocator. Once per process.
 void InstallPlacement();
 
 // Lives on one thread's stack; nests. Tensors made meanwhile must die before it does, or be

@@ -11,6 +11,7 @@
 
 #include "csrc/device/storage.h"
 #include "csrc/interpreter/placement.h"
+#include "csrc/interpreter/scratch.h"
 
 namespace dendrite::interpreter {
 namespace {
@@ -166,6 +167,7 @@ class CpuInterpreter final : public engine::Interpreter {
     // Plain CPU dispatch: no autograd, no version counters. Entered once per thread.
     thread_local c10::InferenceMode inference(true);
     thread_local at::AutoDispatchBelowADInplaceOrView below;
+    const ScratchScope scratch;
     try {
       const auto& replay = *static_cast<const Replay*>(op.replay);
       const Call call(op, slots, lifted);
