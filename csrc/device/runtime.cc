@@ -96,6 +96,10 @@ void Runtime::Start() {
   // The executor, the compiler's threads and autograd's would each keep freed memory in an arena of
   // their own, several times what is in use.
   mallopt(M_ARENA_MAX, 2);
+  // Buffers of executables come from malloc, launch by launch. Left alone it raises to 32 MB the size
+  // up to which it keeps what was freed, and keeps it once for each thread's arena.
+  mallopt(M_MMAP_THRESHOLD, 8 << 20);
+  mallopt(M_TRIM_THRESHOLD, 16 << 20);
   ThrowIfError(CheckConfig());
   const auto choice = ValueOrThrow(pjrt::ChooseTarget(g_paths.plugins));
   const int tier = ValueOrThrow(GetChoice(Knob::kTier));
@@ -116,6 +120,9 @@ void Runtime::Start() {
   options.cuts.max_bytes = ValueOrThrow(GetInt(Knob::kSnippetBytes));
   options.merges.levels = static_cast<int>(ValueOrThrow(GetInt(Knob::kMergeLevels)));
   options.merges.unit_ops = options.cuts.max_ops;
+  // What passes between the operators of a merged snippet lies in the executable's own buffers,
+  // beside the device's pool. Where operators write that much, launches cost next to nothing.
+  if (options.host_visible) options.merges.max_bytes = options.cuts.max_bytes;
   options.client = target_.client;
   options.interpreter = g_interpreter;
   options.destroy_host_storage = g_destroy_host_storage;

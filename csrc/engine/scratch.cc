@@ -3,7 +3,7 @@
 namespace dendrite::engine {
 namespace {
 
-constexpr size_t kKept = size_t{64} << 20;  // while free; returning more would mean page faults
+constexpr size_t kKept = size_t{32} << 20;  // while free; returning more would mean page faults
 
 }  // namespace
 
