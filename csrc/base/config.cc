@@ -62,6 +62,11 @@ constexpr KnobInfo kKnobs[] = {
     {Knob::kMergeLevels, "DENDRITE_MERGE_LEVELS", kInt, "2", nullptr, 0, 8, kExperimental, nullptr,
      "How often neighbouring snippets that recur may be merged into larger ones, eight at a time. "
      "`0`: never."},
+    {Knob::kMergeCost, "DENDRITE_MERGE_COST", kInt, "2000", nullptr, 0, 1 << 20, kExperimental,
+     nullptr,
+     "Microseconds that the first compile of a merged snippet is taken to cost for each of its "
+     "operators; later ones go by what was measured. Merging waits until it has earned its compile; "
+     "`0`: it does not wait."},
     {Knob::kKernelsByName, "DENDRITE_KERNELS_BY_NAME", kBool, "1", nullptr, 0, 0, kExperimental,
      nullptr,
      "Whether compiled snippets on the embedded target call PyTorch's CPU kernels where those are "

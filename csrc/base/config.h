@@ -29,6 +29,7 @@ enum class Knob : uint8_t {
   kSnippetOps,
   kSnippetBytes,
   kMergeLevels,
+  kMergeCost,
   kKernelsByName,
   kProducts,
   kDevices,

@@ -120,6 +120,7 @@ void Runtime::Start() {
   options.cuts.max_bytes = ValueOrThrow(GetInt(Knob::kSnippetBytes));
   options.merges.levels = static_cast<int>(ValueOrThrow(GetInt(Knob::kMergeLevels)));
   options.merges.unit_ops = options.cuts.max_ops;
+  options.merges.seconds_per_op = static_cast<double>(ValueOrThrow(GetInt(Knob::kMergeCost))) * 1e-6;
   // What passes between the operators of a merged snippet lies in the executable's own buffers,
   // beside the device's pool. Where operators write that much, launches cost next to nothing.
   if (options.host_visible) options.merges.max_bytes = options.cuts.max_bytes;
