@@ -89,7 +89,7 @@ Value Product(Builder& b, const Value& m, const Value& x) {
 }
 
 // Each channel of x [N, C, ...] with its own window of w [C, 1, ...]: a sum over the window of
-// shifted products, which XLA's CPU compiler makes one loop of. As a convolution with as many
+// shifted products. As a convolution with as many
 // groups as channels it took it ten times as long.
 Value Depthwise(Builder& b, const Value& x, const Value& w, const Dims& low, const Dims& high) {
   Dims before = {0, 0}, after = {0, 0}, size = {x.dims[0], x.dims[1]}, window;
@@ -102,23 +102,40 @@ Value Depthwise(Builder& b, const Value& x, const Value& w, const Dims& low, con
   // Made once, instead of asking at every place of every shift whether it lies outside.
   const Value padded = b.Unary("optimization_barrier", b.Pad(x, b.Constant(x.dtype, {}, 0), before,
                                                              after, Dims(before.size(), 0)));
-  const int64_t count = tape::NumElements(window);
-  const Value factors = b.Reshape(w, {w.dims[0], count});
-  Value sum;
-  for (int64_t k = 0; k < count; ++k) {
-    Dims start(size.size(), 0), limit = size;
-    int64_t rest = k;
-    for (size_t i = window.size(); i-- > 0; rest /= window[i]) {
-      start[i + 2] = rest % window[i];
-      limit[i + 2] += start[i + 2];
+  // A loop over the window's first dimension, for readers cannot be fused with a loop: a plain sum
+  // would be made again for each of them.
+  const int64_t rows = window[0], row = tape::NumElements(window) / rows;
+  const Value factors = b.Transpose(b.Reshape(w, {w.dims[0], rows, row}), {1, 2, 0});
+  const Value zero = b.ConstantInt(DType::kI32, {}, 0);
+  const auto cond = [&](Builder& l, const std::vector<Value>& carry) {
+    return std::vector<Value>{
+        l.Compare(stablehlo::Cmp::kLt, carry[0], l.ConstantInt(DType::kI32, {}, rows))};
+  };
+  const auto add_row = [&](Builder& l, const std::vector<Value>& carry) {
+    std::vector<Value> starts(size.size(), l.ConstantInt(DType::kI32, {}, 0));
+    starts[2] = carry[0];
+    Dims band = padded.dims;
+    band[2] = size[2];
+    const Value x_rows = l.DynamicSlice(padded, starts, band);
+    const Value w_row =
+        l.Reshape(l.DynamicSlice(factors, {carry[0], starts[0], starts[1]}, {1, row, w.dims[0]}),
+                  {row, w.dims[0]});
+    Value sum = carry[1];
+    for (int64_t k = 0; k < row; ++k) {
+      Dims start(size.size(), 0), limit = size;
+      int64_t rest = k;
+      for (size_t i = window.size(); i-- > 1; rest /= window[i]) {
+        start[i + 2] = rest % window[i];
+        limit[i + 2] += start[i + 2];
+      }
+      const Value factor =
+          l.Reshape(l.Slice(w_row, {k, 0}, {k + 1, w.dims[0]}, {1, 1}), {w.dims[0]});
+      sum = l.Add(sum, l.Mul(l.Slice(x_rows, start, limit, Dims(size.size(), 1)),
+                             l.BroadcastInDim(factor, size, {1})));
     }
-    const Value shifted = b.Slice(padded, start, limit, Dims(size.size(), 1));
-    const Value factor =
-        b.Reshape(b.Slice(factors, {0, k}, {w.dims[0], k + 1}, {1, 1}), {w.dims[0]});
-    const Value product = b.Mul(shifted, b.BroadcastInDim(factor, size, {1}));
-    sum = k == 0 ? product : b.Add(sum, product);
-  }
-  return sum;
+    return std::vector<Value>{l.Add(carry[0], l.ConstantInt(DType::kI32, {}, 1)), sum};
+  };
+  return b.While({zero, b.Constant(x.dtype, size, 0)}, cond, add_row)[1];
 }
 
 // x [N, C, ...] with w [O, C / groups, ...].
