@@ -2,7 +2,9 @@
 
 #include <sched.h>
 
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "csrc/base/byte_io.h"
@@ -86,6 +88,28 @@ int NumUsableCores() {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
   return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+std::vector<std::string> ProcessCommandLine() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  return arguments;
+}
+
+std::string ProgramName(const std::vector<std::string>& arguments) {
+  for (size_t i = 1; i < arguments.size() && arguments[i] != "-c"; ++i) {
+    if (arguments[i] == "-m" && i + 1 < arguments.size()) return arguments[i + 1];
+    std::error_code error;
+    if (arguments[i].starts_with("-") || !std::filesystem::is_regular_file(arguments[i], error)) {
+      continue;
+    }
+    const std::filesystem::path path = std::filesystem::absolute(arguments[i], error);
+    return error ? arguments[i] : path.lexically_normal().string();
+  }
+  std::string line;
+  for (const std::string& argument : arguments) line += argument + '\n';
+  return line;
 }
 
 }  // namespace dendrite::compiler

@@ -53,4 +53,10 @@ std::string CpuFeatures();
 // Cores that this process may use.
 int NumUsableCores();
 
+// This process's arguments as the system keeps them; empty if it does not.
+std::vector<std::string> ProcessCommandLine();
+// What tells one program from another in a command line: the script or, after -m, the module, so
+// that a run with other arguments is the same program; else the whole line.
+std::string ProgramName(const std::vector<std::string>& arguments);
+
 }  // namespace dendrite::compiler

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "csrc/compiler/compile_test_util.h"
 #include "csrc/stablehlo/builder.h"
+#include "csrc/testing/temp_folder.h"
 
 namespace dendrite::compiler {
 namespace {
@@ -71,6 +74,18 @@ TEST(CompileKeysTest, SourceLinesAreNoPartOfTheProgram) {
   EXPECT_EQ(ProgramDigest(here), ProgramDigest(program("", 0, "exponential")));
   EXPECT_EQ(ProgramDigest(here), ProgramDigest(program("odd \" loc(\"name", 3, "exponential")));
   EXPECT_NE(ProgramDigest(here), ProgramDigest(program("model.py", 1, "cosine")));
+}
+
+TEST(CompileKeysTest, AProgramIsItsScriptOrModuleWhateverItsArguments) {
+  testing::TempFolder folder;
+  const std::string script = folder.path() + "/train.py";
+  std::ofstream(script) << "pass";
+  EXPECT_EQ(ProgramName({"python", "-u", script, "--lr", "1"}), script);
+  EXPECT_EQ(ProgramName({"python", script}), script);
+  EXPECT_EQ(ProgramName({"python", "-m", "demo.train", script}), "demo.train");
+  EXPECT_NE(ProgramName({"python", "-c", "a", script}), ProgramName({"python", "-c", "b", script}));
+  EXPECT_NE(ProgramName({"python", "absent.py"}), "");
+  EXPECT_NE(ProgramName(ProcessCommandLine()), "");
 }
 
 TEST(CompileKeysTest, HostFactsAreKnown) {

@@ -50,8 +50,12 @@ void CompileService::SetFailed(CompileJob& job, Status error) {
   job.sync_->finished.NotifyAll();
 }
 
+void CompileService::Prefetch(std::shared_ptr<const tape::Tape> /*tape*/,
+                              lowering::SnippetOptions /*options*/, std::string /*label*/) {}
+
 Result<CompileServiceOptions> CompileServiceOptionsFromConfig() {
   CompileServiceOptions options;
+  options.program = ProgramName(ProcessCommandLine());
   DENDRITE_ASSIGN_OR_RETURN(const int64_t workers, GetInt(Knob::kCompileWorkers));
   // Half of the cores: the other half runs what is compiled already.
   options.num_workers =

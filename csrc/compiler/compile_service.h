@@ -81,6 +81,9 @@ struct CompileServiceOptions {
   int64_t memory_limit_bytes = int64_t{2} << 30;
   std::string target_name;      // ingredient of both keys
   std::string compile_options;  // serialised CompileOptionsProto; ingredient of the NEFF key
+  // Which program this is (see ProgramName): what its last run loaded is loaded ahead. Empty:
+  // nothing is.
+  std::string program;
 };
 
 // Workers, cache folder and limits as the environment says (csrc/base/config.h); the rest is left
@@ -99,6 +102,10 @@ class CompileService {
   virtual std::shared_ptr<CompileJob> Submit(std::shared_ptr<const tape::Tape> tape,
                                              lowering::SnippetOptions options, double priority,
                                              std::string label) = 0;
+  // If the caches have this executable, it is loaded, so that a Submit to come finds its job ready;
+  // else nothing happens. For what may come again, but is not worth a compile yet.
+  virtual void Prefetch(std::shared_ptr<const tape::Tape> tape, lowering::SnippetOptions options,
+                        std::string label);
   virtual CompileStats stats() const = 0;
   virtual void ResetStats() = 0;
   virtual std::vector<CompileEvent> TakeEvents() = 0;

@@ -185,6 +185,30 @@ float RunSnippet(const LoadedSnippet& loaded, size_t num_storages, float x) {
   return result[0];
 }
 
+TEST_F(CompileServiceTest, APrefetchLoadsWhatTheDiskHasAndCompilesNothing) {
+  const TestTape tape(3), absent(4);
+  {
+    auto service = MakeService();
+    ExpectReady(*Submit(*service, tape));
+    ASSERT_TRUE(service->WaitIdle(60));
+  }
+  auto service = MakeService();
+  for (const TestTape* wish : {&tape, &absent}) {
+    lowering::SnippetOptions options;
+    options.live = wish->Live();
+    service->Prefetch(wish->get(), std::move(options), "test");
+  }
+  ASSERT_TRUE(service->WaitIdle(60));
+  EXPECT_EQ(service->stats().hits_disk, 1);
+  EXPECT_TRUE(Submit(*service, tape)->done());
+  EXPECT_EQ(service->stats().compiles, 0);
+  EXPECT_EQ(service->stats().failures, 0);
+  EXPECT_EQ(service->stats().workers_started, 0);
+  // The miss left nothing behind.
+  ExpectReady(*Submit(*service, absent));
+  EXPECT_EQ(service->stats().compiles, 1);
+}
+
 TEST_F(CompileServiceTest, CompiledAndCachedSnippetsCompute) {
   const TestTape tape(2);  // x * x * x
   for (int i = 0; i < 2; ++i) {

@@ -37,6 +37,7 @@ LocalCompileService::Task::~Task() {
 LocalCompileService::LocalCompileService(CompileServiceOptions options)
     : options_(std::move(options)),
       cache_(options_.cache_dir, options_.disk_limit_bytes),
+      preloader_(options_.client, &cache_, options_.program, options_.target_name),
       jobs_(options_.memory_limit_bytes) {
   if (options_.num_workers > 0) {
     pool_ = std::make_unique<WorkerPool>(options_.worker_path, options_.client->info().path,
@@ -69,6 +70,7 @@ LocalCompileService::~LocalCompileService() {
   prepare_thread_.join();
   inline_thread_.join();
   load_thread_.join();
+  preloader_.Stop();
   // What is left fails as cancelled when it is destroyed.
   prepare_queue_.Clear();
   inline_queue_.Clear();
@@ -109,7 +111,26 @@ std::shared_ptr<CompileJob> LocalCompileService::Submit(std::shared_ptr<const ta
   return job;
 }
 
+void LocalCompileService::Prefetch(std::shared_ptr<const tape::Tape> tape,
+                                   lowering::SnippetOptions options, std::string label) {
+  if (!cache_.enabled()) return;
+  options.live = OutputMask(*tape, options.live);
+  auto task = std::make_shared<Task>();
+  task->service = this;
+  task->job = MakeJob();
+  {
+    MutexLock lock(mutex_);
+    ++active_;
+  }
+  task->tape = std::move(tape);
+  task->options = std::move(options);
+  task->label = std::move(label);
+  task->only_cached = true;
+  prepare_queue_.Push(/*priority=*/0, std::move(task));
+}
+
 void LocalCompileService::PrepareLoop() {
+  preloader_.Start([this] { return Identity(); });
   while (!prepare_queue_.closed()) {
     TaskPtr task = prepare_queue_.Pop(waiting_for_host_.empty() ? -1 : kPollSeconds);
     if (task) Prepare(task);
@@ -131,6 +152,7 @@ void LocalCompileService::PollHostLocks() {
 void LocalCompileService::Prepare(const TaskPtr& task) {
   const Result<const CompilerIdentity*> identity = Identity();
   if (!identity.ok()) return Fail(*task, identity.status());
+  if (task->only_cached) task->job_key = JobKey(*task->tape, task->options);
   if (!task->snippet_key) {
     lowering::LoweringTraits& traits = task->options.traits;
     if (traits.kernels_by_name) {
@@ -145,27 +167,47 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
     if (auto cached = cache_.LookupSnippet(*task->snippet_key, *task->tape)) {
       task->snippet = std::move(cached->snippet);
       task->snippet_was_cached = true;
-      task->neff_key = MakeNeffKey(cached->stablehlo_digest, **identity);
-      if (FindExecutable(*task)) return load_queue_.Push(task->priority, task);
+      task->program_digest = cached->stablehlo_digest;
+      task->neff_key = MakeNeffKey(task->program_digest, **identity);
+      if (FindExecutable(*task)) return PushLoad(task);
     }
   }
+  if (task->only_cached) return;
   if (task->snippet.stablehlo.empty()) {
     if (const Status status = Lower(*task); !status.ok()) return Fail(*task, status);
-    if (FindExecutable(*task)) return load_queue_.Push(task->priority, task);
+    if (FindExecutable(*task)) return PushLoad(task);
   }
   Claim(task);
+}
+
+// Only here a prefetched job becomes known to others: it will be ready, and there is no other one.
+void LocalCompileService::PushLoad(const TaskPtr& task) {
+  if (task->only_cached) {
+    MutexLock lock(mutex_);
+    if (jobs_.Lookup(task->job_key, task->options.live) != nullptr) return;
+    jobs_.Insert(task->job_key, task->options.live, task->job);
+    task->only_cached = false;
+  }
+  load_queue_.Push(task->priority, task);
 }
 
 Status LocalCompileService::Lower(Task& task) {
   DENDRITE_ASSIGN_OR_RETURN(task.snippet, lowering::LowerTape(*task.tape, task.options));
   DENDRITE_ASSIGN_OR_RETURN(const CompilerIdentity* identity, Identity());
-  task.neff_key = MakeNeffKey(ProgramDigest(task.snippet.stablehlo), *identity);
+  task.program_digest = ProgramDigest(task.snippet.stablehlo);
+  task.neff_key = MakeNeffKey(task.program_digest, *identity);
   task.snippet_was_cached = false;
   return Status::Ok();
 }
 
 bool LocalCompileService::FindExecutable(Task& task) {
   if (task.distrust_cache) return false;
+  if (std::optional<Preloader::Loaded> loaded = preloader_.Take(*task.neff_key)) {
+    task.executable = std::move(loaded->executable);
+    task.executable_bytes = std::move(loaded->entry.bytes);
+    task.level = std::move(loaded->entry.level);
+    return true;
+  }
   std::optional<cache::Entry> entry = cache_.Lookup(*task.neff_key);
   if (!entry) return false;
   task.executable_bytes = std::move(entry->bytes);
@@ -316,6 +358,7 @@ void LocalCompileService::Load(const TaskPtr& task) {
     jobs_.SetBytes(task->job_key, task->job.get(), bytes);
   }
   SetReady(*task->job, std::move(loaded));
+  preloader_.Note(task->program_digest);
   WriteCaches(*task);
 }
 
@@ -326,7 +369,7 @@ void LocalCompileService::WriteCaches(Task& task) {
   }
   task.lock.reset();
   if (task.snippet_was_cached || task.snippet.stablehlo.empty()) return;
-  cache_.Put(*task.snippet_key, EncodeSnippet(task.snippet, ProgramDigest(task.snippet.stablehlo)));
+  cache_.Put(*task.snippet_key, EncodeSnippet(task.snippet, task.program_digest));
 }
 
 void LocalCompileService::Fail(Task& task, const Status& error) {

@@ -22,6 +22,7 @@
 #include "csrc/compiler/compile_keys.h"
 #include "csrc/compiler/compile_service.h"
 #include "csrc/compiler/job_table.h"
+#include "csrc/compiler/preloader.h"
 #include "csrc/compiler/product_choice.h"
 #include "csrc/compiler/snippet_cache.h"
 #include "csrc/compiler/task_queue.h"
@@ -37,6 +38,8 @@ class LocalCompileService final : public CompileService {
   std::shared_ptr<CompileJob> Submit(std::shared_ptr<const tape::Tape> tape,
                                      lowering::SnippetOptions options, double priority,
                                      std::string label) override;
+  void Prefetch(std::shared_ptr<const tape::Tape> tape, lowering::SnippetOptions options,
+                std::string label) override;
   CompileStats stats() const override;
   void ResetStats() override;
   std::vector<CompileEvent> TakeEvents() override;
@@ -54,10 +57,12 @@ class LocalCompileService final : public CompileService {
 
     // What the steps add.
     std::optional<cache::Key> snippet_key, neff_key;
-    lowering::Snippet snippet;  // with its text only if it was lowered here
+    std::string program_digest;  // ingredient of neff_key
+    lowering::Snippet snippet;   // with its text only if it was lowered here
     bool snippet_was_cached = false;
     std::string level;            // the cache level that had the executable; empty: compiled
     bool distrust_cache = false;  // an entry did not load: compile
+    bool only_cached = false;     // nobody waits for it: dropped where the caches have nothing
     std::string executable_bytes;
     pjrt::Executable executable;  // set at once if compiled in this process
     double compile_seconds = 0;
@@ -72,6 +77,7 @@ class LocalCompileService final : public CompileService {
   void Prepare(const TaskPtr& task);
   Status Lower(Task& task);
   bool FindExecutable(Task& task);
+  void PushLoad(const TaskPtr& task);
   void Claim(const TaskPtr& task);
   // False if another process has the lock.
   bool TryClaimOnHost(const TaskPtr& task);
@@ -94,6 +100,7 @@ class LocalCompileService final : public CompileService {
   // Constant after construction.
   const CompileServiceOptions options_;
   SnippetCache cache_;
+  Preloader preloader_;
 
   std::atomic<bool> cannot_serialize_{false};
 

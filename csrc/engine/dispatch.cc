@@ -59,6 +59,9 @@ void Stream::ChooseHow(Chunk& chunk) {
   ExtendLive(chunk);
   if (must_wait || chunk.plan->seen >= 2) {
     SubmitUnlessCovered(chunk, static_cast<double>(chunk.plan->seen));
+  } else {
+    // Seen once is not worth a compile, but an earlier process may have left one.
+    options_.compiler->Prefetch(MakeChunkTape(chunk), SnippetOptionsOf(*chunk.plan), Label(chunk));
   }
   if (chunk.plan->job == nullptr) {
     chunk.how = How::kTier0;
@@ -84,17 +87,25 @@ void Stream::SubmitUnlessCovered(Chunk& chunk, double priority) {
     if (chunk.written[i] && chunk.live[i] && !plan.job_live[i]) covered = false;
   }
   if (covered) return;
+  plan.tape = MakeChunkTape(chunk);
+  plan.job_live = plan.live;
+  plan.label = Label(chunk);
+  plan.job = options_.compiler->Submit(plan.tape, SnippetOptionsOf(plan), priority, plan.label);
+}
+
+std::shared_ptr<const tape::Tape> Stream::MakeChunkTape(const Chunk& chunk) const {
   std::vector<tape::SourceSite> sites;
   sites.reserve(chunk.calls.size());
   for (const Call& call : chunk.calls) sites.push_back(options_.site(call.site));
-  plan.tape = MakeTape(chunk, plan.lift_offset, options_.host_visible, sites);
-  plan.job_live = plan.live;
-  plan.label = Label(chunk);
+  return MakeTape(chunk, chunk.plan->lift_offset, options_.host_visible, sites);
+}
+
+lowering::SnippetOptions Stream::SnippetOptionsOf(const Plan& plan) const {
   lowering::SnippetOptions snippet;
   snippet.traits = options_.traits;
   snippet.host_visible = options_.host_visible;
   snippet.live = plan.live;
-  plan.job = options_.compiler->Submit(plan.tape, std::move(snippet), priority, plan.label);
+  return snippet;
 }
 
 bool Stream::MayMerge() const {

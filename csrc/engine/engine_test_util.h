@@ -125,6 +125,11 @@ class ScriptedCompiler : public compiler::CompileService {
     }
     return made.job;
   }
+  void Prefetch(std::shared_ptr<const tape::Tape>, lowering::SnippetOptions options,
+                std::string) override {
+    std::lock_guard lock(mu_);
+    prefetches_.push_back(std::move(options));
+  }
   compiler::CompileStats stats() const override { return {}; }
   void ResetStats() override {}
   std::vector<compiler::CompileEvent> TakeEvents() override { return {}; }
@@ -150,6 +155,10 @@ class ScriptedCompiler : public compiler::CompileService {
     std::lock_guard lock(mu_);
     return {submissions_.begin(), submissions_.end()};
   }
+  std::vector<lowering::SnippetOptions> prefetches() {
+    std::lock_guard lock(mu_);
+    return prefetches_;
+  }
 
  private:
   static void Compile(const Submission& submission) {
@@ -164,6 +173,7 @@ class ScriptedCompiler : public compiler::CompileService {
   }
   std::mutex mu_;
   std::deque<Submission> submissions_;
+  std::vector<lowering::SnippetOptions> prefetches_;
   bool at_once_ = false;
   size_t most_records_ = ~size_t{0};
 };

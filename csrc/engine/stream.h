@@ -114,6 +114,8 @@ class Stream {
   void ChooseHow(Chunk& chunk);
   void ExtendLive(Chunk& chunk);
   void SubmitUnlessCovered(Chunk& chunk, double priority);
+  std::shared_ptr<const tape::Tape> MakeChunkTape(const Chunk& chunk) const;
+  lowering::SnippetOptions SnippetOptionsOf(const Plan& plan) const;
   bool MayMerge() const;
   void Hold(std::unique_ptr<Chunk> chunk);
   void EndGroups();

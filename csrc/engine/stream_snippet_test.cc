@@ -50,6 +50,17 @@ TEST_F(SnippetStreamTest, CompilesAtTheSecondSightingAndNobodyWaits) {
   EXPECT_EQ(submitted(), 1u);
 }
 
+TEST_F(SnippetStreamTest, TheFirstSightingOnlyAsksTheCaches) {
+  StartProgram();
+  Step();
+  EXPECT_EQ(submitted(), 0u);
+  ASSERT_EQ(compiler_->prefetches().size(), 1u);
+  Step();
+  EXPECT_EQ(compiler_->prefetches().size(), 1u);
+  ASSERT_EQ(submitted(), 1u);
+  EXPECT_EQ(compiler_->prefetches()[0].live, compiler_->submissions()[0].options.live);
+}
+
 TEST_F(SnippetStreamTest, ASnippetHasOnlyLiveStoragesAsOutputs) {
   StartProgram();
   Step();

@@ -4,6 +4,7 @@
 // convolution, so three functions over Builder::Convolution serve all cases. Where the target has
 // kernels by name, f32 goes to PyTorch's own kernels (conv_kernels.h): XLA's CPU code is up to 50
 // times slower.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -56,14 +57,100 @@ stablehlo::ConvDims PlainDims(const Geometry& g) {
   return d;
 }
 
+Dims Spatial(const Value& v) { return Dims(v.dims.begin() + 2, v.dims.end()); }
+
+bool AllAre(const Dims& v, int64_t n) {
+  return std::all_of(v.begin(), v.end(), [n](int64_t i) { return i == n; });
+}
+
+// A window of one element, every place once: a matrix product for each picture.
+bool IsProduct(const Geometry& g, const Value& w) {
+  return g.groups == 1 && AllAre(Spatial(w), 1) && AllAre(g.stride, 1) && AllAre(g.padding, 0);
+}
+
+// Channels that have nothing to do with each other, every place once.
+bool IsDepthwise(const Geometry& g, const Value& w) {
+  constexpr int64_t kMaxWindow = 64;
+  return g.groups > 1 && g.groups == w.dims[0] && w.dims[1] == 1 && AllAre(g.stride, 1) &&
+         AllAre(g.dilation, 1) && tape::NumElements(w.dims) <= kMaxWindow * w.dims[0];
+}
+
+// [N, C, ...] as [N, C, places].
+Value Places(Builder& b, const Value& x) {
+  return b.Reshape(x, {x.dims[0], x.dims[1], tape::NumElements(x.dims) / (x.dims[0] * x.dims[1])});
+}
+
+// m [P, Q] times x [N, Q, ...] for each of N.
+Value Product(Builder& b, const Value& m, const Value& x) {
+  Dims dims = x.dims;
+  dims[1] = m.dims[0];
+  const Value each = b.BroadcastInDim(m, {x.dims[0], m.dims[0], m.dims[1]}, {1, 2});
+  return b.Reshape(b.DotGeneral(each, Places(b, x), {{0}, {0}, {2}, {1}}, x.dtype), dims);
+}
+
+// Each channel of x [N, C, ...] with its own window of w [C, 1, ...]: a sum over the window of
+// shifted products. As a convolution with as many
+// groups as channels it took it ten times as long.
+Value Depthwise(Builder& b, const Value& x, const Value& w, const Dims& low, const Dims& high) {
+  Dims before = {0, 0}, after = {0, 0}, size = {x.dims[0], x.dims[1]}, window;
+  for (size_t i = 0; i < low.size(); ++i) {
+    before.push_back(low[i]);
+    after.push_back(high[i]);
+    window.push_back(w.dims[i + 2]);
+    size.push_back(x.dims[i + 2] + low[i] + high[i] - window[i] + 1);
+  }
+  // Made once, instead of asking at every place of every shift whether it lies outside.
+  const Value padded = b.Unary("optimization_barrier", b.Pad(x, b.Constant(x.dtype, {}, 0), before,
+                                                             after, Dims(before.size(), 0)));
+  // A loop over the window's first dimension, for readers cannot be fused with a loop: a plain sum
+  // would be made again for each of them.
+  const int64_t rows = window[0], row = tape::NumElements(window) / rows;
+  const Value factors = b.Transpose(b.Reshape(w, {w.dims[0], rows, row}), {1, 2, 0});
+  const Value zero = b.ConstantInt(DType::kI32, {}, 0);
+  const auto cond = [&](Builder& l, const std::vector<Value>& carry) {
+    return std::vector<Value>{
+        l.Compare(stablehlo::Cmp::kLt, carry[0], l.ConstantInt(DType::kI32, {}, rows))};
+  };
+  const auto add_row = [&](Builder& l, const std::vector<Value>& carry) {
+    std::vector<Value> starts(size.size(), l.ConstantInt(DType::kI32, {}, 0));
+    starts[2] = carry[0];
+    Dims band = padded.dims;
+    band[2] = size[2];
+    const Value x_rows = l.DynamicSlice(padded, starts, band);
+    const Value w_row =
+        l.Reshape(l.DynamicSlice(factors, {carry[0], starts[0], starts[1]}, {1, row, w.dims[0]}),
+                  {row, w.dims[0]});
+    Value sum = carry[1];
+    for (int64_t k = 0; k < row; ++k) {
+      Dims start(size.size(), 0), limit = size;
+      int64_t rest = k;
+      for (size_t i = window.size(); i-- > 1; rest /= window[i]) {
+        start[i + 2] = rest % window[i];
+        limit[i + 2] += start[i + 2];
+      }
+      const Value factor =
+          l.Reshape(l.Slice(w_row, {k, 0}, {k + 1, w.dims[0]}, {1, 1}), {w.dims[0]});
+      sum = l.Add(sum, l.Mul(l.Slice(x_rows, start, limit, Dims(size.size(), 1)),
+                             l.BroadcastInDim(factor, size, {1})));
+    }
+    return std::vector<Value>{l.Add(carry[0], l.ConstantInt(DType::kI32, {}, 1)), sum};
+  };
+  return b.While({zero, b.Constant(x.dtype, size, 0)}, cond, add_row)[1];
+}
+
 // x [N, C, ...] with w [O, C / groups, ...].
 Value Forward(Builder& b, const Value& x, const Value& w, const Geometry& g) {
+  if (IsProduct(g, w)) return Product(b, b.Reshape(w, {w.dims[0], w.dims[1]}), x);
+  if (IsDepthwise(g, w)) return Depthwise(b, x, w, g.padding, g.padding);
   return b.Convolution(x, w, PlainDims(g), x.dtype);
 }
 
 // The adjoint of Forward in x: y [N, O, ...] with w [O, C / groups, ...] gives [N, C, size...].
 Value Transposed(Builder& b, const Value& y, const Value& w, const Geometry& g, const Dims& size) {
   const int64_t groups = g.groups, o = w.dims[0] / groups, c = w.dims[1];
+  if (IsProduct(g, w) && size == Spatial(y)) {
+    return Product(b, b.Transpose(b.Reshape(w, {w.dims[0], c}), {1, 0}), y);
+  }
   // [groups, o, c, window] -> [groups, c, o, window] -> [groups * c, o, window], window reversed.
   Dims split = {groups, o, c}, perm = {0, 2, 1}, merged = {groups * c, o}, window;
   for (size_t i = 0; i < g.spatial; ++i) {
@@ -82,12 +169,21 @@ Value Transposed(Builder& b, const Value& y, const Value& w, const Geometry& g, 
     d.pad_low[i] = reach - g.padding[i];
     d.pad_high[i] = size[i] + reach - dilated - d.pad_low[i];
   }
+  if (IsDepthwise(g, w)) return Depthwise(b, y, kernel, d.pad_low, d.pad_high);
   return b.Convolution(y, kernel, d, y.dtype);
 }
 
 // The adjoint of Forward in w: x [N, C, ...] with y [N, O, ...] gives [O, C / groups, window...].
 Value WeightGradient(Builder& b, const Value& x, const Value& y, const Geometry& g,
                      const Dims& window) {
+  if (g.groups == 1 && AllAre(window, 1) && AllAre(g.stride, 1) && AllAre(g.padding, 0) &&
+      Spatial(x) == Spatial(y)) {
+    const Value each =
+        b.DotGeneral(Places(b, y), Places(b, x), {{0}, {0}, {2}, {2}}, x.dtype);  // [N, O, C]
+    Dims dims = {y.dims[1], x.dims[1]};
+    dims.insert(dims.end(), window.begin(), window.end());
+    return b.Reshape(Sum(b, each, {0}), dims);
+  }
   stablehlo::ConvDims d;
   d.stride = g.dilation;
   d.rhs_dilate = g.stride;
@@ -106,8 +202,6 @@ Value WeightGradient(Builder& b, const Value& x, const Value& y, const Geometry&
   }
   return b.Convolution(x, y, d, x.dtype);
 }
-
-Dims Spatial(const Value& v) { return Dims(v.dims.begin() + 2, v.dims.end()); }
 
 // v cut to `size` in its spatial dimensions.
 Value CutTo(Builder& b, const Value& v, const Dims& size) {

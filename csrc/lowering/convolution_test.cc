@@ -55,6 +55,21 @@ TEST(ConvolutionTest, HalfPrecisionDoesNotTakeTheF32Kernel) {
   EXPECT_EQ(text.find(kConvolutionKernel), std::string::npos);
 }
 
+// A sum outside of a loop is made again by the compiler for each of its readers.
+TEST(ConvolutionTest, DepthwiseIsALoopAndAWindowOfOneElementAProduct) {
+  const auto text = [](const Dims& weight, int64_t groups, const Dims& out) {
+    Sig s("aten.convolution.default");
+    s.In({2, 4, 9}).In(weight).None().Ints({1}).Ints({0}).Ints({1});
+    s.Bool(false).Ints({0}).Int(groups).Out(out);
+    return LowerAlone(s.sig()).value();
+  };
+  const std::string depthwise = text({4, 1, 3}, 4, {2, 4, 7}),
+                    product = text({5, 4, 1}, 1, {2, 5, 9});
+  EXPECT_NE(depthwise.find("stablehlo.while"), std::string::npos);
+  EXPECT_NE(product.find("stablehlo.dot_general"), std::string::npos);
+  EXPECT_EQ((depthwise + product).find("stablehlo.convolution"), std::string::npos);
+}
+
 TEST(ConvolutionTest, TruthValuesAreNotLowered) {
   Sig s("aten.convolution.default");
   s.In({1, 2, 7}, DType::kBool).In({2, 2, 3}, DType::kBool).None().Ints({1}).Ints({0}).Ints({1});

@@ -48,7 +48,7 @@ void LstmCellBackward(Emitter& e) {
                       {}};
   const Value grad_hy = e.IsNone(0) ? Like(b, cx, 0) : Load(e, 0);
   const Value grad_cy = e.IsNone(1) ? Like(b, cx, 0) : Load(e, 1);
-  const LstmStepGrad grad = StepLstmGrad(b, step, cx, grad_hy, grad_cy);
+  const LstmStepGrad grad = StepLstmGrad(b, SlopesOfLstm(b, step, cx), grad_hy, grad_cy);
   e.Out(0, grad.gates);
   e.Out(1, grad.c);
   if (e.Wanted(2)) e.Out(2, Sum(b, grad.gates, {0}));

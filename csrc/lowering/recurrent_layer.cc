@@ -273,7 +273,8 @@ struct Swept {
 struct SweepInput {
   RecurrentKind kind = RecurrentKind::kLstm;
   Value grad_output;  // undefined: zero
-  Value grad_h, grad_c, workspace, output, old_h, old_c, w_hh;
+  Value grad_h, grad_c, workspace, output, old_h, w_hh;
+  LstmSlopes slopes;  // of all steps
 };
 
 Swept Sweep(Emitter& e, Sequence& seq, const SweepInput& in) {
@@ -291,10 +292,9 @@ Swept Sweep(Emitter& e, Sequence& seq, const SweepInput& in) {
     Values next;
     Value before;
     if (lstm) {
-      const Value row = seq.At(in.workspace, t);
-      const LstmStep step{Piece(b, row, 0, 5), Piece(b, row, 1, 5), Piece(b, row, 2, 5),
-                          Piece(b, row, 3, 5), Piece(b, row, 4, 5), {}};
-      const LstmStepGrad grad = StepLstmGrad(b, step, seq.At(in.old_c, t), grad_h, s[2]);
+      const LstmSlopes slopes{seq.At(in.slopes.gates, t), seq.At(in.slopes.cell, t),
+                              seq.At(in.slopes.forget, t)};
+      const LstmStepGrad grad = StepLstmGrad(b, slopes, grad_h, s[2]);
       before = Times(b, grad.gates, in.w_hh);
       next = {store(s[1], grad.gates), seq.WhereRunning(t, grad.c, s[2])};
     } else if (gru) {
@@ -354,7 +354,9 @@ void LayerBackward(Emitter& e) {
   if (lstm) {
     const Value cx = Load(e, 6);
     in.grad_c = load_or_zero(3, cx);
-    in.old_c = seq.Before(Piece(b, in.workspace, 4, 5), cx);
+    const auto piece = [&](int64_t k) { return Piece(b, in.workspace, k, 5); };
+    const LstmStep steps{piece(0), piece(1), piece(2), piece(3), piece(4), {}};
+    in.slopes = SlopesOfLstm(b, steps, seq.Before(steps.c, cx));
   }
   const Swept swept = Sweep(e, seq, in);
   const Value gates = seq.Flat(swept.gates), hidden_gates = seq.Flat(swept.hidden_gates);

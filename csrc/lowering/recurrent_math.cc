@@ -53,15 +53,26 @@ Value StepPlain(Builder& b, const Value& gates, bool relu) {
   return b.Select(b.Compare(stablehlo::Cmp::kLe, gates, zero), zero, gates);  // keeps NaN
 }
 
-LstmStepGrad StepLstmGrad(Builder& b, const LstmStep& step, const Value& old_c, const Value& grad_h,
-                          const Value& grad_c) {
+LstmSlopes SlopesOfLstm(Builder& b, const LstmStep& step, const Value& old_c) {
   const Value shown = Tanh(b, step.c);
-  const Value cell = b.Add(b.Mul(b.Mul(grad_h, step.o), TanhSlope(b, shown)), grad_c);
-  const Value i = b.Mul(b.Mul(cell, step.g), SigmoidSlope(b, step.i));
-  const Value f = b.Mul(b.Mul(cell, old_c), SigmoidSlope(b, step.f));
-  const Value g = b.Mul(b.Mul(cell, step.i), TanhSlope(b, step.g));
-  const Value o = b.Mul(b.Mul(grad_h, shown), SigmoidSlope(b, step.o));
-  return {Joined(b, {i, f, g, o}), b.Mul(cell, step.f)};
+  const Value i = b.Mul(step.g, SigmoidSlope(b, step.i));
+  const Value f = b.Mul(old_c, SigmoidSlope(b, step.f));
+  const Value g = b.Mul(step.i, TanhSlope(b, step.g));
+  const Value o = b.Mul(shown, SigmoidSlope(b, step.o));
+  return {Joined(b, {i, f, g, o}), b.Mul(step.o, TanhSlope(b, shown)), step.f};
+}
+
+LstmStepGrad StepLstmGrad(Builder& b, const LstmSlopes& slopes, const Value& grad_h,
+                          const Value& grad_c) {
+  const Value cell = b.Add(b.Mul(grad_h, slopes.cell), grad_c);
+  // The output gate is reached by grad_h, the three others through the cell. A choice by position
+  // stays one loop over all gates, which four pieces side by side would not.
+  const Dims wide = {cell.dims[0], 4, cell.dims[1]};
+  const Value is_output = b.Compare(stablehlo::Cmp::kEq, b.Iota(DType::kI32, wide, 1),
+                                    b.ConstantInt(DType::kI32, wide, 3));
+  const Value reached = b.Select(is_output, b.BroadcastInDim(grad_h, wide, {0, 2}),
+                                 b.BroadcastInDim(cell, wide, {0, 2}));
+  return {b.Mul(b.Reshape(reached, slopes.gates.dims), slopes.gates), b.Mul(cell, slopes.forget)};
 }
 
 GruStepGrad StepGruGrad(Builder& b, const GruStep& step, const Value& old_h, const Value& grad_h) {

@@ -31,13 +31,23 @@ GruStep StepGru(Builder& b, const Value& input, const Value& hidden, const Value
 
 Value StepPlain(Builder& b, const Value& gates, bool relu);
 
+// What an LSTM step's gradients are multiplied with. It does not depend on them, so a layer makes
+// it for all steps at once: what is left for the loop over the steps is a few products.
+struct LstmSlopes {
+  Value gates;   // [4H]: of the gates before their activation
+  Value cell;    // what of grad_h reaches the new cell state
+  Value forget;  // what of the new cell state's gradient reaches the old one
+};
+// `step`: i, f, g, o and the new c, of any rank.
+LstmSlopes SlopesOfLstm(Builder& b, const LstmStep& step, const Value& old_c);
+
 struct LstmStepGrad {
   Value gates;  // [4H]
   Value c;      // of the old cell state
 };
-// `step`: i, f, g, o and the new c. grad_h holds all that reaches the new state, grad_c what
-// reaches the new cell state from later steps.
-LstmStepGrad StepLstmGrad(Builder& b, const LstmStep& step, const Value& old_c, const Value& grad_h,
+// All [N,H], slopes.gates [N,4H]. grad_h holds all that reaches the new state, grad_c what reaches
+// the new cell state from later steps.
+LstmStepGrad StepLstmGrad(Builder& b, const LstmSlopes& slopes, const Value& grad_h,
                           const Value& grad_c);
 
 struct GruStepGrad {

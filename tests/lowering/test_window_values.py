@@ -40,6 +40,36 @@ def test_convolution(case, spatial):
     check(aten.convolution_backward.default, grad, x, w, [8], *geometry, [True, True, True])
 
 
+def check_convolution(x, w, padding, groups, transposed=False):
+    spatial = x.dim() - 2
+    ones, zeros = [1] * spatial, [0] * spatial
+    geometry = (ones, [padding] * spatial, ones, transposed, zeros, groups)
+    check(aten.convolution.default, x, w, None, *geometry)
+    y = aten.convolution.default(x, w, None, *geometry)
+    channels = [y.shape[1]]
+    mask = [True, True, False]
+    check(aten.convolution_backward.default, torch.randn_like(y), x, w, channels, *geometry, mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("padding", [0, 1, 3])  # 3 is more than the window, so gradients are cut
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_depthwise_convolution(spatial, padding, dtype):
+    torch.manual_seed(0)
+    x = torch.randn([2, 4, 9, 8, 7][: spatial + 2], dtype=dtype)
+    check_convolution(x, torch.randn([4, 1, 3, 2, 3][: spatial + 2], dtype=dtype), padding, groups=4)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_convolution_with_a_window_of_one_element(spatial, dtype, transposed):
+    torch.manual_seed(0)
+    x = torch.randn([2, 4, 9, 8, 7][: spatial + 2], dtype=dtype)
+    w = torch.randn([4, 6] if transposed else [6, 4], dtype=dtype).reshape(*([4, 6] if transposed else [6, 4]), *[1] * spatial)
+    check_convolution(x, w, 0, 1, transposed)
+
+
 POOLS = {  # window, stride, padding, dilation, ceil mode
     "side by side": ([2, 2], [2, 2], [0, 0], [1, 1], False),
     "overlapping": ([3, 3], [2, 2], [1, 1], [1, 1], False),
