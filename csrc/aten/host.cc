@@ -141,7 +141,8 @@ void CopyFromHost(const at::Tensor& dst, const at::Tensor& src) {
   at::Tensor values = at::empty_strided(dst.sizes(), c10::contiguous_strides(dst.sizes()),
                                         dst.options().device(c10::kCPU));
   values.copy_(src);
-  at::Tensor target = StridedOver(block, dst, c10::DataPtr(HostData(block), c10::Device(c10::kCPU)));
+  at::Tensor target =
+      StridedOver(block, dst, c10::DataPtr(HostData(block), c10::Device(c10::kCPU)));
   device::ThrowIfError(stream.RunOnHost(
       [target, values]() mutable -> Status {
         at::AutoDispatchBelowADInplaceOrView guard;

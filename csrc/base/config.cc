@@ -65,7 +65,8 @@ constexpr KnobInfo kKnobs[] = {
     {Knob::kMergeCost, "DENDRITE_MERGE_COST", kInt, "2000", nullptr, 0, 1 << 20, kExperimental,
      nullptr,
      "Microseconds that the first compile of a merged snippet is taken to cost for each of its "
-     "operators; later ones go by what was measured. Merging waits until it has earned its compile; "
+     "operators; later ones go by what was measured. Merging waits until it has earned its "
+     "compile; "
      "`0`: it does not wait."},
     {Knob::kKernelsByName, "DENDRITE_KERNELS_BY_NAME", kBool, "1", nullptr, 0, 0, kExperimental,
      nullptr,

@@ -106,6 +106,9 @@ class CompileService {
   // else nothing happens. For what may come again, but is not worth a compile yet.
   virtual void Prefetch(std::shared_ptr<const tape::Tape> tape, lowering::SnippetOptions options,
                         std::string label);
+  // False once so many in a row had nothing that asking costs more than it finds, as in a program
+  // whose shapes never come again.
+  virtual bool WantsPrefetch() const { return true; }
   virtual CompileStats stats() const = 0;
   virtual void ResetStats() = 0;
   virtual std::vector<CompileEvent> TakeEvents() = 0;

@@ -209,6 +209,29 @@ TEST_F(CompileServiceTest, APrefetchLoadsWhatTheDiskHasAndCompilesNothing) {
   EXPECT_EQ(service->stats().compiles, 1);
 }
 
+TEST_F(CompileServiceTest, PrefetchesEndWhereNothingIsEverFound) {
+  const TestTape known(3);
+  {
+    auto service = MakeService();
+    ExpectReady(*Submit(*service, known));
+    ASSERT_TRUE(service->WaitIdle(60));
+  }
+  auto service = MakeService();
+  const auto prefetch = [&](const TestTape& tape) {
+    lowering::SnippetOptions options;
+    options.live = tape.Live();
+    service->Prefetch(tape.get(), std::move(options), "test");
+    ASSERT_TRUE(service->WaitIdle(60));
+  };
+  for (int records = 5; records < 5 + 63; ++records) prefetch(TestTape(records));
+  EXPECT_TRUE(service->WantsPrefetch());
+  prefetch(known);
+  for (int records = 80; records < 80 + 63; ++records) prefetch(TestTape(records));
+  EXPECT_TRUE(service->WantsPrefetch()) << "a hit in between";
+  prefetch(TestTape(150));
+  EXPECT_FALSE(service->WantsPrefetch());
+}
+
 TEST_F(CompileServiceTest, CompiledAndCachedSnippetsCompute) {
   const TestTape tape(2);  // x * x * x
   for (int i = 0; i < 2; ++i) {

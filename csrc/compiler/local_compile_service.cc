@@ -172,7 +172,10 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
       if (FindExecutable(*task)) return PushLoad(task);
     }
   }
-  if (task->only_cached) return;
+  if (task->only_cached) {
+    prefetch_misses_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   if (task->snippet.stablehlo.empty()) {
     if (const Status status = Lower(*task); !status.ok()) return Fail(*task, status);
     if (FindExecutable(*task)) return PushLoad(task);
@@ -183,6 +186,7 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
 // Only here a prefetched job becomes known to others: it will be ready, and there is no other one.
 void LocalCompileService::PushLoad(const TaskPtr& task) {
   if (task->only_cached) {
+    prefetch_misses_.store(0, std::memory_order_relaxed);
     MutexLock lock(mutex_);
     if (jobs_.Lookup(task->job_key, task->options.live) != nullptr) return;
     jobs_.Insert(task->job_key, task->options.live, task->job);

@@ -40,6 +40,10 @@ class LocalCompileService final : public CompileService {
                                      std::string label) override;
   void Prefetch(std::shared_ptr<const tape::Tape> tape, lowering::SnippetOptions options,
                 std::string label) override;
+  bool WantsPrefetch() const override {
+    return cache_.enabled() &&
+           prefetch_misses_.load(std::memory_order_relaxed) < kMostPrefetchMisses;
+  }
   CompileStats stats() const override;
   void ResetStats() override;
   std::vector<CompileEvent> TakeEvents() override;
@@ -122,6 +126,8 @@ class LocalCompileService final : public CompileService {
   int64_t active_ DENDRITE_GUARDED_BY(mutex_) = 0;  // tasks alive
   int64_t running_inline_ DENDRITE_GUARDED_BY(mutex_) = 0;
 
+  static constexpr int kMostPrefetchMisses = 64;
+  std::atomic<int> prefetch_misses_{0};  // in a row
   TaskQueue<TaskPtr> prepare_queue_, inline_queue_, load_queue_;
   std::unique_ptr<WorkerPool> pool_;  // null: compile inline
   std::thread prepare_thread_, inline_thread_, load_thread_;

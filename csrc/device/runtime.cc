@@ -96,8 +96,8 @@ void Runtime::Start() {
   // The executor, the compiler's threads and autograd's would each keep freed memory in an arena of
   // their own, several times what is in use.
   mallopt(M_ARENA_MAX, 2);
-  // Buffers of executables come from malloc, launch by launch. Left alone it raises to 32 MB the size
-  // up to which it keeps what was freed, and keeps it once for each thread's arena.
+  // Buffers of executables come from malloc, launch by launch. Left alone it raises to 32 MB the
+  // size up to which it keeps what was freed, and keeps it once for each thread's arena.
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 16 << 20);
   ThrowIfError(CheckConfig());
@@ -120,7 +120,8 @@ void Runtime::Start() {
   options.cuts.max_bytes = ValueOrThrow(GetInt(Knob::kSnippetBytes));
   options.merges.levels = static_cast<int>(ValueOrThrow(GetInt(Knob::kMergeLevels)));
   options.merges.unit_ops = options.cuts.max_ops;
-  options.merges.seconds_per_op = static_cast<double>(ValueOrThrow(GetInt(Knob::kMergeCost))) * 1e-6;
+  options.merges.seconds_per_op =
+      static_cast<double>(ValueOrThrow(GetInt(Knob::kMergeCost))) * 1e-6;
   // What passes between the operators of a merged snippet lies in the executable's own buffers,
   // beside the device's pool. Where operators write that much, launches cost next to nothing.
   if (options.host_visible) options.merges.max_bytes = options.cuts.max_bytes;

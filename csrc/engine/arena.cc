@@ -40,8 +40,8 @@ Arena::~Arena() {
 bool Arena::Extend(char* to) {
   if (to <= accessible_) return true;
   const size_t wanted = static_cast<size_t>(to - accessible_);
-  const size_t extent = std::min((wanted + kExtent - 1) / kExtent * kExtent,
-                                 static_cast<size_t>(end_ - accessible_));
+  const size_t extent =
+      std::min((wanted + kExtent - 1) / kExtent * kExtent, static_cast<size_t>(end_ - accessible_));
   if (mprotect(accessible_, extent, PROT_READ | PROT_WRITE) != 0) return false;
   accessible_ += extent;
   pages_.resize((static_cast<size_t>(accessible_ - begin_) / kPage + 63) / 64);

@@ -59,9 +59,9 @@ class Arena {
   void Mark(const char* data, size_t nbytes, bool resident);
 
   char* begin_ = nullptr;
-  char* end_ = nullptr;        // of the reserved addresses
+  char* end_ = nullptr;         // of the reserved addresses
   char* accessible_ = nullptr;  // reserved addresses below may be touched
-  char* frontier_ = nullptr;   // what is above was never handed out
+  char* frontier_ = nullptr;    // what is above was never handed out
   std::map<char*, Range> by_address_;
   std::set<std::pair<size_t, char*>> by_size_;
   std::vector<uint64_t> pages_;  // a bit for each page below the frontier: resident

@@ -15,8 +15,8 @@ constexpr size_t kSmallStep = 512, kLarge = 1 << 16;
 constexpr size_t kSlack = 16 << 20;                 // pooled beyond what was ever in use
 constexpr size_t kReservedRange = size_t{1} << 44;  // address space only
 
-// Rounding keeps the number of distinct small capacities small, so that pools are hit, and wastes at
-// most 12 % above 4 KiB.
+// Rounding keeps the number of distinct small capacities small, so that pools are hit, and wastes
+// at most 12 % above 4 KiB.
 size_t Capacity(size_t nbytes) {
   if (nbytes == 0) return kSmallStep;
   if (nbytes >= kLarge) return Arena::Round(nbytes);
@@ -52,8 +52,8 @@ void ReleaseMemory(Block* block) {
 }
 
 Allocator::Allocator(Options options) : options_(options) {
-  void* range = mmap(nullptr, kReservedRange, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* range =
+      mmap(nullptr, kReservedRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range != MAP_FAILED) {
     range_ = static_cast<char*>(range);
     range_size_ = kReservedRange;
@@ -194,7 +194,8 @@ void Allocator::ReturnMemory(Block* block) {
 
 // What is free counts as ours in the process's resident set, but costs no peak while it and what is
 // in use stay below what was in use once: returning it would mean page faults in every step. So it
-// is returned when more would be held. Pages just handed out count already, and are not touched yet.
+// is returned when more would be held. Pages just handed out count already, and are not touched
+// yet.
 void Allocator::KeepWithinHighWater() {
   high_water_ = std::max(high_water_, used_);
   const size_t limit = high_water_ + high_water_ / 32 + kSlack;

@@ -1,16 +1,16 @@
 // csrc/engine/block.h - the memory behind one storage, and the allocator that makes it.
 //
 // A Block is made for each storage and dies with the last thing that knows it: the storage itself,
-// the open tape, and dispatched work. Its `data` is the storage's address; what a large storage of a
-// host-visible target holds lies elsewhere, in memory that it is given when work that uses it is
-// dispatched (Allocator::Place). By then it is known which storages nothing outside of that work can
-// see: they never get memory of their own. A snippet keeps their values in registers or in the
+// the open tape, and dispatched work. Its `data` is the storage's address; what a large storage of
+// a host-visible target holds lies elsewhere, in memory that it is given when work that uses it is
+// dispatched (Allocator::Place). By then it is known which storages nothing outside of that work
+// can see: they never get memory of their own. A snippet keeps their values in registers or in the
 // executable's own buffers; operator by operator they live in scratch (csrc/engine/scratch.h) from
 // their first use to their last. So what a tape holds while it is open costs no memory.
 //
 // Memory returns to the pool when the storage is gone and the open tape holds no record of it. Work
-// already dispatched still uses it, and that is right: whoever is given the same memory next touches
-// it by later work of the same stream (as in CUDA's caching allocator), or waits (see
+// already dispatched still uses it, and that is right: whoever is given the same memory next
+// touches it by later work of the same stream (as in CUDA's caching allocator), or waits (see
 // Stream::WaitForBlock).
 //
 // Addresses are unique and never null. Large ones, and all of opaque targets, are in a reserved
@@ -43,9 +43,9 @@ struct Block {
   // --- constant after construction
   Allocator* allocator = nullptr;
   void* data = nullptr;  // the storage's address; not where its bytes are
-  size_t nbytes = 0;    // what the storage asked for
-  size_t capacity = 0;  // what the pool gave
-  int stream_pool = 0;  // the pool that the memory returns to
+  size_t nbytes = 0;     // what the storage asked for
+  size_t capacity = 0;   // what the pool gave
+  int stream_pool = 0;   // the pool that the memory returns to
 
   // --- guarded by the allocator's lock
   Block* previous = nullptr;  // list of blocks whose storage or tape is alive
@@ -88,8 +88,8 @@ struct MemoryStats {
   int64_t allocations = 0, frees = 0;         // counts
 };
 
-// Caching allocator of one device. Free memory is kept in per-stream pools: large pieces in an arena
-// (host-visible targets), small ones and opaque addresses by size. Thread safe.
+// Caching allocator of one device. Free memory is kept in per-stream pools: large pieces in an
+// arena (host-visible targets), small ones and opaque addresses by size. Thread safe.
 class Allocator {
  public:
   struct Options {

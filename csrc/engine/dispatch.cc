@@ -59,7 +59,7 @@ void Stream::ChooseHow(Chunk& chunk) {
   ExtendLive(chunk);
   if (must_wait || chunk.plan->seen >= 2) {
     SubmitUnlessCovered(chunk, static_cast<double>(chunk.plan->seen));
-  } else {
+  } else if (options_.compiler->WantsPrefetch()) {
     // Seen once is not worth a compile, but an earlier process may have left one.
     options_.compiler->Prefetch(MakeChunkTape(chunk), SnippetOptionsOf(*chunk.plan), Label(chunk));
   }

@@ -298,10 +298,11 @@ std::string Stream::Explain() {
       temporaries = static_cast<double>(plan->job->loaded()->memory.temp_bytes) / (1 << 20);
     }
     char line[320];
-    std::snprintf(line, sizeof line,
-                  "  seen %6lld  %-26s tier 0 %8.1f us  tier 1 %8.1f us  temporaries %6.1f MB  %s\n",
-                  static_cast<long long>(plan->seen), state, plan->best[0] * 1e6,
-                  plan->best[1] * 1e6, temporaries, plan->label.c_str());
+    std::snprintf(
+        line, sizeof line,
+        "  seen %6lld  %-26s tier 0 %8.1f us  tier 1 %8.1f us  temporaries %6.1f MB  %s\n",
+        static_cast<long long>(plan->seen), state, plan->best[0] * 1e6, plan->best[1] * 1e6,
+        temporaries, plan->label.c_str());
     text += line;
   }
   return text;

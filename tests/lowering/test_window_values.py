@@ -66,7 +66,8 @@ def test_depthwise_convolution(spatial, padding, dtype):
 def test_convolution_with_a_window_of_one_element(spatial, dtype, transposed):
     torch.manual_seed(0)
     x = torch.randn([2, 4, 9, 8, 7][: spatial + 2], dtype=dtype)
-    w = torch.randn([4, 6] if transposed else [6, 4], dtype=dtype).reshape(*([4, 6] if transposed else [6, 4]), *[1] * spatial)
+    channels = [4, 6] if transposed else [6, 4]
+    w = torch.randn(*channels, *[1] * spatial, dtype=dtype)
     check_convolution(x, w, 0, 1, transposed)
 
 
