@@ -33,8 +33,9 @@ def inputs(info, dtype, training, grad):
     )
 
 
-def build(info, given, seed, device, dtype, training):
-    """The module with weights that depend on the seed alone. A lazy one gets them from a forward pass on the CPU."""
+def build(info, given, seed, device, dtype, rounded, training):
+    """The module with weights that depend on the seed alone, of the dtype named `rounded`, held as `dtype`. A lazy one
+    gets them from a forward pass on the CPU."""
     torch.manual_seed(seed)
     args, kwargs = copy.deepcopy((given.constructor_input.args, given.constructor_input.kwargs))
     module = info.module_cls(*args, **kwargs)
@@ -43,8 +44,11 @@ def build(info, given, seed, device, dtype, training):
         first, named = move((given.forward_input.args, given.forward_input.kwargs), "cpu")
         module(*first, **named)
     module.to(device)
-    if dtype != torch.float32:
-        module.to(dtype)
+    held = torch.float32
+    for wanted in (getattr(torch, rounded), dtype):
+        if wanted != held:
+            held = wanted
+            module.to(wanted)
     torch.manual_seed(seed + 1)
     return module.train(training)
 
@@ -55,8 +59,8 @@ def leaves_of(tree):
 
 def forward(info, given, training):
     def run(arguments):
-        device, dtype, args, kwargs = arguments
-        module = build(info, given, 3, device, dtype, training)
+        device, dtype, rounded, args, kwargs = arguments
+        module = build(info, given, 3, device, dtype, rounded, training)
         return [*leaves_of(module(*args, **kwargs)), *module.buffers()]
 
     return run
@@ -64,8 +68,8 @@ def forward(info, given, training):
 
 def backward(info, given):
     def run(arguments):
-        device, dtype, args, kwargs = arguments
-        module = build(info, given, 3, device, dtype, True)
+        device, dtype, rounded, args, kwargs = arguments
+        module = build(info, given, 3, device, dtype, rounded, True)
         out = [
             x for x in leaves_of(module(*args, **kwargs)) if isinstance(x, torch.Tensor) and x.requires_grad
         ]
@@ -82,15 +86,15 @@ def backward(info, given):
 
 def state_dict(info, given):
     def run(arguments):
-        device, dtype, args, kwargs = arguments
-        module = build(info, given, 3, device, dtype, False)
+        device, dtype, rounded, args, kwargs = arguments
+        module = build(info, given, 3, device, dtype, rounded, False)
         file = io.BytesIO()
         torch.save(module.state_dict(), file)
         file.seek(0)
         saved = torch.load(file, map_location=device)
-        other = build(info, given, 5, device, dtype, False)
+        other = build(info, given, 5, device, dtype, rounded, False)
         other.load_state_dict(saved)
-        at_home = build(info, given, 5, "cpu", dtype, False)
+        at_home = build(info, given, 5, "cpu", dtype, rounded, False)
         at_home.load_state_dict(saved)
         here = [x for x in saved.values() if isinstance(x, torch.Tensor)]
         return [*leaves_of(other(*args, **kwargs)), *here, *at_home.state_dict().values()]
@@ -113,7 +117,8 @@ def cases(name, kinds, runner):
         dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32
         grad = kind == "backward"
         for index, given in inputs(info, dtype, grad or kind == "train", grad):
-            arguments = ("cpu", dtype, tuple(given.forward_input.args), dict(given.forward_input.kwargs))
+            form = ("cpu", dtype, str(dtype).removeprefix("torch."))
+            arguments = (*form, tuple(given.forward_input.args), dict(given.forward_input.kwargs))
             yield (
                 kind,
                 index,
