@@ -31,6 +31,7 @@ std::string JobKey(const tape::Tape& tape, const lowering::SnippetOptions& optio
   w.Put<uint8_t>(options.host_visible);
   w.Put<uint8_t>(options.traits.has_f64);
   w.Put<uint8_t>(options.traits.kernels_by_name);
+  w.Put<uint8_t>(options.fixed_choices);
   w.Put<int32_t>(options.traits.num_threads);
   w.PutRaw(tape::CanonicalKey(tape, options.host_visible));
   return w.Take();

@@ -155,7 +155,8 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
   if (task->only_cached) task->job_key = JobKey(*task->tape, task->options);
   if (!task->snippet_key) {
     lowering::LoweringTraits& traits = task->options.traits;
-    if (traits.kernels_by_name) {
+    const bool measured = traits.kernels_by_name && !task->options.fixed_choices;
+    if (measured) {
       if (products_ == nullptr) {
         products_ = std::make_unique<MeasuredProducts>(*options_.client, cache_, **identity);
       }
@@ -163,7 +164,7 @@ void LocalCompileService::Prepare(const TaskPtr& task) {
     }
     task->snippet_key = MakeSnippetKey(
         task->job_key, task->options.live,
-        options_.target_name + (products_ != nullptr ? ", products " + products_->Describe() : ""));
+        options_.target_name + (measured ? ", products " + products_->Describe() : ""));
     if (auto cached = cache_.LookupSnippet(*task->snippet_key, *task->tape)) {
       task->snippet = std::move(cached->snippet);
       task->snippet_was_cached = true;

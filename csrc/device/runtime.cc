@@ -1,5 +1,6 @@
 #include "csrc/device/runtime.h"
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <malloc.h>
@@ -203,8 +204,11 @@ void SetThreadMode(int mode) {
   c10::ThreadLocalDebugInfo::_push(kModeKind, std::make_shared<ModeInfo>(mode));
 }
 engine::Mode CurrentMode() {
-  const int mode = ThreadMode();
-  return mode >= 0 ? static_cast<engine::Mode>(mode) : DefaultMode();
+  const int chosen = ThreadMode();
+  const engine::Mode mode = chosen >= 0 ? static_cast<engine::Mode>(chosen) : DefaultMode();
+  return mode == engine::Mode::kAdaptive && at::globalContext().deterministicAlgorithms()
+             ? engine::Mode::kDeterministic
+             : mode;
 }
 void ResetThreadMode() { c10::ThreadLocalDebugInfo::_pop(kModeKind); }
 

@@ -75,7 +75,8 @@ class Runtime {
 int CurrentDevice();
 void SetCurrentDevice(int index);
 
-// Process-wide and per-thread execution mode (csrc/engine's Mode, eager or adaptive).
+// Process-wide and per-thread execution mode (csrc/engine's Mode, eager or adaptive; the latter is
+// kDeterministic while torch.use_deterministic_algorithms is on).
 engine::Mode CurrentMode();
 void SetDefaultMode(engine::Mode mode);
 engine::Mode DefaultMode();

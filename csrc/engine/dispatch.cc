@@ -51,15 +51,17 @@ void Stream::DispatchRest(std::unique_ptr<Chunk> chunk) {
 
 void Stream::ChooseHow(Chunk& chunk) {
   chunk.plan = plans_.Touch(chunk);
-  const bool must_wait = open_mode_ == Mode::kRegion || MustCompile();
+  const bool deterministic = open_mode_ == Mode::kDeterministic;
+  const bool at_once = open_mode_ == Mode::kRegion || MustCompile();
+  const bool must_wait = at_once || deterministic;
   if (chunk.plan->broken || options_.compiler == nullptr) {
     chunk.how = How::kTier0;
     return;
   }
   ExtendLive(chunk);
-  if (must_wait || chunk.plan->seen >= 2) {
+  if (at_once || chunk.plan->seen >= 2) {
     SubmitUnlessCovered(chunk, static_cast<double>(chunk.plan->seen));
-  } else if (options_.compiler->WantsPrefetch()) {
+  } else if (!deterministic && options_.compiler->WantsPrefetch()) {
     // Seen once is not worth a compile, but an earlier process may have left one.
     options_.compiler->Prefetch(MakeChunkTape(chunk), SnippetOptionsOf(*chunk.plan), Label(chunk));
   }
@@ -105,6 +107,7 @@ lowering::SnippetOptions Stream::SnippetOptionsOf(const Plan& plan) const {
   snippet.traits = options_.traits;
   snippet.host_visible = options_.host_visible;
   snippet.live = plan.live;
+  snippet.fixed_choices = open_mode_ == Mode::kDeterministic;
   return snippet;
 }
 
@@ -302,8 +305,10 @@ void Stream::DispatchOpen() {
   Leave(releases);
   open_nonempty_.store(false, std::memory_order_release);
   Chunk& chunk = *open_;
-  // Where operator by operator is no option, what is open waits for its snippet.
+  // Where operator by operator is no option, or would be chance, what is open waits for its
+  // snippet.
   if (chunk.calls.empty() || open_mode_ == Mode::kRegion || MustCompile()) return;
+  if (open_mode_ == Mode::kDeterministic) return;
   if (chunk.dispatched_calls >= chunk.calls.size()) return;
   auto prefix = NewChunk();
   prefix->calls.assign(chunk.calls.begin() + static_cast<std::ptrdiff_t>(chunk.dispatched_calls),

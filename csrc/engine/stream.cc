@@ -74,6 +74,8 @@ void Stream::Append(const Op* op, const Slot* slots, const tape::Lifted* lifted,
   if (first) {
     open_mode_ = mode;
     chunk.how = lowerable ? How::kSnippet : How::kTier0;
+    // Its plans are its own. No key of calls begins so: signature ids are small.
+    if (lowerable && mode == Mode::kDeterministic) chunk.key.push_back(~uint64_t{1});
   }
   // Only ever written under the lock.
   appends_.store(appends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -122,6 +124,7 @@ void Stream::Append(const Op* op, const Slot* slots, const tape::Lifted* lifted,
             chunk.bytes_written >= kMaxEagerBytes;
       break;
     case Mode::kAdaptive:
+    case Mode::kDeterministic:
       end = cutter_.Add(op->content_hash, op->bytes_written);
       break;
     case Mode::kRegion:

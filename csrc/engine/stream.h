@@ -29,6 +29,9 @@ enum class Mode : uint8_t {
   kEager,
   kAdaptive,
   kRegion,  // one snippet from BeginRegion to EndRegion: compiled mode
+  // Adaptive, but what runs how is a function of the recorded calls alone: a snippet is compiled at
+  // its second sighting and waited for, and measured times, caches and load decide nothing.
+  kDeterministic,
 };
 
 enum class TierPolicy : uint8_t { kAuto, kZero, kCompiled };

@@ -61,6 +61,32 @@ TEST_F(SnippetStreamTest, TheFirstSightingOnlyAsksTheCaches) {
   EXPECT_EQ(compiler_->prefetches()[0].live, compiler_->submissions()[0].options.live);
 }
 
+TEST_F(SnippetStreamTest, DeterministicCompilesAtTheSecondSightingAndWaits) {
+  StartProgram();
+  EXPECT_EQ(Step(Mode::kAdaptive), 8);
+  EXPECT_EQ(Step(Mode::kDeterministic), 8) << "plans of the other mode are not its own";
+  EXPECT_EQ(submitted(), 0u);
+  compiler_->CompileAtOnce();
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_EQ(Step(Mode::kDeterministic), 0) << "the snippet, however fast tier 0 was";
+  }
+  ASSERT_EQ(submitted(), 1u);
+  EXPECT_TRUE(compiler_->submissions()[0].options.fixed_choices);
+  EXPECT_EQ(compiler_->prefetches().size(), 1u) << "the adaptive step's: a cache decides nothing";
+  EXPECT_EQ(counters_.snippets_launched, 30);
+}
+
+TEST_F(SnippetStreamTest, DeterministicWorkDoesNotStartBecauseTheCallerIsSilent) {
+  StartProgram();
+  compiler_->CompileAtOnce();
+  Fill(x_, 2);
+  Mul(x_, x_, out_, Mode::kDeterministic);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_TRUE(interpreter_.ran().empty()) << "where a chunk is cut in two would be chance";
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(Value(out_), 4);
+}
+
 TEST_F(SnippetStreamTest, ASnippetHasOnlyLiveStoragesAsOutputs) {
   StartProgram();
   Step();

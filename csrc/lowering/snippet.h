@@ -29,6 +29,8 @@ struct SnippetOptions {
   // Parallel to tape.storages: storages alive after the tape; written ones that are alive are
   // outputs.
   std::vector<bool> live;
+  // Kernels are chosen by rule and not by what was measured on this machine.
+  bool fixed_choices = false;
 };
 
 struct SnippetArg {
