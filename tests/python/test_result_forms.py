@@ -44,3 +44,17 @@ def test_a_kernel_that_conjugates_by_the_bit(out, adjoint, device):
     assert expected.is_conj()
     actual = solve([x.to(device) for x in arguments], device)
     torch.testing.assert_close((actual + 0).cpu(), (expected + 0))
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_max_pool1d_of_a_strided_input(gradient, device):
+    x = torch.randn(2, 5, 3)
+
+    def pool(where):
+        y = x.to(where).transpose(-1, -2).requires_grad_(gradient)
+        result = torch.nn.functional.max_pool1d(y, 2)
+        return result, torch.autograd.grad(result.sum(), y)[0] if gradient else result
+
+    for actual, expected in zip(pool(device), pool("cpu"), strict=True):
+        assert actual.stride() == expected.stride()
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach())
