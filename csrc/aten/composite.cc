@@ -1,4 +1,4 @@
-// Operators whose CPU kernel has another name or none: attention (fused), ranges.
+// Operators whose CPU kernel has another name or none: attention (fused), ranges, pooling.
 #include <ATen/Functions.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -144,6 +144,17 @@ Tensor EfficientZeros(c10::SymIntArrayRef sizes, std::optional<at::ScalarType> d
                           pin);
 }
 
+// --- max_pool1d: without a gradient CPU has a kernel of its own, whose result is contiguous.
+
+Tensor MaxPool1d(const Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
+                 at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  const bool differentiated =
+      (self.requires_grad() && at::GradMode::is_enabled()) || self._fw_grad(/*level=*/0).defined();
+  const bool odd = !differentiated && self.layout() == at::kStrided && self.dim() >= 2;
+  return std::get<0>(at::max_pool1d_with_indices(odd ? self.contiguous() : self, kernel, stride,
+                                                 padding, dilation, ceil_mode));
+}
+
 // --- a factorisation whose failure raises at once, as on the CPU.
 
 Tensor Cholesky(const Tensor& self, bool upper) {
@@ -169,6 +180,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("triu_indices", TriuIndices);
   m.impl("_efficientzerotensor", EfficientZeros);
   m.impl("cholesky", Cholesky);
+  m.impl("max_pool1d", MaxPool1d);
   m.impl("equal", Equal);
   m.impl("_fused_sdp_choice", SdpChoice);
   m.impl("_scaled_dot_product_fused_attention_overrideable", FusedAttention);
@@ -180,6 +192,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("eye.out", EyeOut);
   m.impl("eye.m_out", EyeMOut);
 }
+
+// An implicit composite with a kernel on the device alone would lose its gradient.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("max_pool1d", MaxPool1d); }
 
 }  // namespace dendrite::aten
 

@@ -41,7 +41,7 @@ class Maker {
       return entry;
     }
     entry->op = std::make_unique<engine::Op>();
-    entry->replay = std::make_unique<interpreter::Replay>(info_.op);
+    entry->replay = std::make_unique<interpreter::Replay>(info_.kernel);
     sig_ = &entry->op->sig;
     replay_ = entry->replay.get();
     sig_->op = info_.functional;
@@ -114,7 +114,7 @@ class Maker {
         host.push_back(MapTensors(args_[i], c10::kCPU, stand_in));
       }
       std::vector<IValue> args(host.begin(), host.end());
-      info_.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &host);
+      info_.kernel.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &host);
       meta_args_ = std::move(args);
     } catch (const std::exception&) {
       return false;

@@ -86,7 +86,7 @@ ArgInfo::Type TypeOf(const c10::TypePtr& declared) {
 
 }  // namespace
 
-OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
+OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)), kernel(op) {
   const FunctionSchema& schema = op.schema();
   const std::string& name = schema.name();
   std::string base = name;
@@ -140,6 +140,10 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)) {
     }
     makes_tensors |= info.alias < 0;
     returns.push_back(info);
+  }
+  if (IsKernelWrong(name)) {
+    kernel = c10::Dispatcher::singleton().findSchemaOrThrow(("dendrite" + name.substr(4)).c_str(),
+                                                            schema.overload_name().c_str());
   }
   checks_overlap = mutates && !short_base.starts_with("_f") && !short_base.starts_with("_amp");
   meta_wrong = IsMetaWrong(short_base);

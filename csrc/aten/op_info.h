@@ -69,7 +69,8 @@ struct OpInfo {
   explicit OpInfo(c10::OperatorHandle handle);
 
   c10::OperatorHandle op;
-  std::string functional;  // "aten.add.Tensor": the name of the lowering
+  c10::OperatorHandle kernel;  // called on the host: `op`, or ours where PyTorch's kernel is wrong
+  std::string functional;      // "aten.add.Tensor": the name of the lowering
   std::vector<ArgInfo> args;
   std::vector<ReturnInfo> returns;
   std::optional<c10::OperatorHandle> out_op;  // a CPU kernel that writes where it is told

@@ -145,9 +145,12 @@ bool IsMetaRight(std::string_view base) {
 }
 
 bool IsOutWrong(std::string_view base) {
-  // Of a strided input it takes the storage's order for the tensor's.
-  return base == "native_batch_norm";
+  // Of a strided input they take the storage's order for the tensor's, or save nothing.
+  return base == "native_batch_norm" || base == "_native_batch_norm_legit" ||
+         base == "_batch_norm_with_update";
 }
+
+bool IsKernelWrong(std::string_view name) { return name == "aten::_fused_sgd_"; }
 
 bool IsMetaMissing(std::string_view base) {
   static const Set names = {"histogram",

@@ -23,6 +23,8 @@ bool IsNative(const std::string& name);
 bool IsMetaRight(std::string_view base);
 // Operators whose CPU kernel writes something else into out= tensors than it returns without.
 bool IsOutWrong(std::string_view base);
+// Operators whose CPU kernel computes something wrong: dendrite::<name> is one that does not.
+bool IsKernelWrong(std::string_view name);
 // Operators whose Meta kernel promises results of other sizes or strides than the CPU kernel gives.
 bool IsMetaWrong(std::string_view base);
 // Operators without a Meta kernel whose results' sizes no data decide: the CPU kernel tells them on

@@ -122,7 +122,7 @@ void RunSynchronously(OpInfo& info, torch::jit::Stack* stack) {
   for (size_t i = 0; i < count; ++i) host.push_back(call.Argument(i, (*stack)[first + i]));
   {
     at::AutoDispatchBelowADInplaceOrView below;
-    info.op.callBoxed(&host);
+    info.kernel.callBoxed(&host);
   }
   call.Commit();
   engine::Counters& counters = device::Runtime::Get().counters();

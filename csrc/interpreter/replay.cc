@@ -1,7 +1,9 @@
 #include "csrc/interpreter/replay.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/copy.h>
+#include <ATen/ops/neg.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StorageImpl.h>
@@ -125,7 +127,6 @@ void AppendTensors(const IValue& value, std::vector<at::Tensor>* out) {
 
 void DeliverResults(const Replay& replay, const Call& call, const Placement& placement,
                     const torch::jit::Stack& stack) {
-  if (replay.copies.empty()) return;
   std::vector<at::Tensor> results;
   for (const IValue& value : stack) AppendTensors(value, &results);
   std::vector<Placement::Delivery> deliveries;
@@ -138,19 +139,45 @@ void DeliverResults(const Replay& replay, const Call& call, const Placement& pla
   placement.Deliver(std::move(deliveries));
 }
 
+// Some kernels conjugate what they wrote by the bit of the tensor that they were handed. That
+// tensor is made for the call and the tape's view of the memory has no such bit, so the values
+// follow.
+void KeepBits(const at::Tensor& written, const tape::View& view) {
+  if (written.is_conj() != view.conj) {
+    written._set_conj(view.conj);
+    written.conj_physical_();
+  }
+  if (written.is_neg() != view.neg) {
+    written._set_neg(view.neg);
+    written.neg_();
+  }
+}
+
+// REQUIRES: what the call returned are its operands, as in-place and .out overloads do.
+void KeepBits(const tape::Signature& sig, const torch::jit::Stack& stack) {
+  size_t next = 0;
+  for (const IValue& value : stack) {
+    if (!value.isTensor()) return;  // lists are of foreach operators, which know no bits
+    const int32_t operand = next < sig.results.size() ? sig.results[next] : -1;
+    if (operand >= 0) KeepBits(value.toTensor(), sig.operands[static_cast<size_t>(operand)].view);
+    ++next;
+  }
+}
+
 class SilentWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
 };
 
 // False if the .out kernel wanted to resize our memory; it has then done nothing yet.
-bool TryOut(const Replay& replay, const Call& call) {
+bool TryOut(const Replay& replay, const Call& call, const tape::Signature& sig) {
   // What there is to warn of was said at capture, on the user's line.
   SilentWarnings silent;
   c10::WarningUtils::WarningHandlerGuard guard(&silent);
   torch::jit::Stack stack = call.Arguments(replay, replay.args.size());
   try {
     replay.op.callBoxed(&stack);
+    KeepBits(sig, stack);
     return true;
   } catch (const c10::Error& e) {
     if (std::string_view(e.what_without_backtrace()).find("not resizable") ==
@@ -172,7 +199,7 @@ class CpuInterpreter final : public engine::Interpreter {
       const auto& replay = *static_cast<const Replay*>(op.replay);
       const Call call(op, slots, lifted);
       if (!replay.functional.has_value() || replay.out_refused.load(std::memory_order_relaxed) ||
-          !TryOut(replay, call)) {
+          !TryOut(replay, call, op.sig)) {
         const bool functional = replay.functional.has_value();
         Placement placement;  // outlives the results
         for (const auto& [result, operand] : replay.copies) {
@@ -181,7 +208,11 @@ class CpuInterpreter final : public engine::Interpreter {
         torch::jit::Stack stack =
             call.Arguments(replay, functional ? replay.num_functional : replay.args.size());
         (functional ? *replay.functional : replay.op).callBoxed(&stack);
-        DeliverResults(replay, call, placement, stack);
+        if (replay.copies.empty()) {
+          KeepBits(op.sig, stack);
+        } else {
+          DeliverResults(replay, call, placement, stack);
+        }
       }
       return {};
     } catch (const c10::IndexError& e) {

@@ -18,6 +18,7 @@ KINDS = ["float32", "float64", "bfloat16", "complex64", "state_dict"]
 TABLE = {info.name: info for info in optim_db}
 SHAPES = [(4, 5), (3,), (2, 3, 4), (1,)]
 STEPS = 4
+SHORTER_THAN_A_VECTOR = 4
 TWO_DIMENSIONS_ONLY = {"Muon"}
 
 
@@ -87,9 +88,40 @@ def state_of(optimizer, parameters):
     return found
 
 
+def in_pieces(tensors):
+    return [piece for x in tensors for piece in x.detach().flatten().split(SHORTER_THAN_A_VECTOR)]
+
+
+def put_together(pieces, shapes):
+    """The reverse, of as many lists of tensors of those shapes as there are."""
+    whole, pieces = [], list(pieces)
+    while pieces:
+        for shape in shapes:
+            count = -(-shape.numel() // SHORTER_THAN_A_VECTOR)
+            whole.append(torch.cat(pieces[:count]).view(shape))
+            del pieces[:count]
+    return whole
+
+
+def cpu_is_wrong(info, kwargs, parameters):
+    """CPU's fused SGD reads the momentum of 16-bit vectors as floats and stores no parameter; elements that fill no
+    vector are right."""
+    return (
+        info.name == "SGD"
+        and kwargs.get("fused")
+        and parameters[0].device.type == "cpu"
+        and parameters[0].dtype in (torch.bfloat16, torch.float16)
+    )
+
+
 def run_of(info, kwargs, continued):
     def run(arguments):
         parameters, gradients = arguments
+        if cpu_is_wrong(info, kwargs, parameters):
+            pieces = [torch.nn.Parameter(p) for p in in_pieces(parameters)]
+            optimizer = make(info, kwargs, pieces)
+            steps(info, optimizer, pieces, [in_pieces(given) for given in gradients])
+            return put_together(state_of(optimizer, pieces), [p.shape for p in parameters])
         if info.step_requires_closure:
             parameters = [p.detach().clone().requires_grad_() for p in parameters]
         optimizer = make(info, kwargs, parameters)
