@@ -270,6 +270,8 @@ uint64_t HashWords(const Scratch& s) {
 }
 
 void CheckOverlap(const OpInfo& info, const IValue* args) {
+  // Running statistics that evaluation only reads may be expanded.
+  if (info.training >= 0 && !args[info.training].toBool()) return;
   for (size_t i = 0; i < info.args.size(); ++i) {
     if (!info.args[i].written || !args[i].isTensor()) continue;
     const at::Tensor& written = args[i].toTensor();

@@ -87,7 +87,7 @@ class Maker {
       if (!info_.args[i].out || !args_[i].isTensor() || !args_[i].toTensor().defined()) continue;
       if (meta_args_[i].toTensor().sizes() != args_[i].toTensor().sizes()) return true;
     }
-    if (info_.meta_right) return false;
+    if (info_.meta_right) return info_.one_dtype && MixesDtypes();
     bool odd = false;
     int64_t elements = 0;
     for (size_t i = 0; i < info_.args.size(); ++i) {
@@ -123,12 +123,20 @@ class Maker {
     return true;
   }
 
-  bool Trains() const {
-    const auto& arguments = info_.op.schema().arguments();
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (arguments[i].name() == "training") return args_[i].toBool();
+  bool MixesDtypes() const {
+    auto dtype = c10::ScalarType::Undefined;
+    bool mixes = false;
+    for (size_t i = 0; i < info_.args.size(); ++i) {
+      ForEachTensor(args_[i], [&](const at::Tensor& t) {
+        mixes |= dtype != c10::ScalarType::Undefined && dtype != t.scalar_type();
+        dtype = t.scalar_type();
+      });
     }
-    return false;
+    return mixes;
+  }
+
+  bool Trains() const {
+    return info_.training >= 0 && args_[static_cast<size_t>(info_.training)].toBool();
   }
 
   int32_t AddOperand(const at::Tensor& t, const ArgInfo& arg) {

@@ -149,6 +149,8 @@ OpInfo::OpInfo(c10::OperatorHandle handle) : op(std::move(handle)), kernel(op) {
   meta_wrong = IsMetaWrong(short_base);
   meta_missing = IsMetaMissing(short_base);
   meta_right = IsMetaRight(short_base);
+  one_dtype = WantsOneDtype(short_base);
+  training = schema.argumentIndexWithName("training").value_or(-1);
   batch_norm_writes = functional == "aten.native_batch_norm.default";
 
   if (short_base.starts_with("_foreach_")) {

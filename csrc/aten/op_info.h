@@ -81,6 +81,8 @@ struct OpInfo {
   bool batch_norm_writes = false;   // running statistics, undeclared, when training
   bool makes_tensors = false;       // some result is no argument
   bool meta_right = false;          // see IsMetaRight
+  bool one_dtype = false;           // see WantsOneDtype
+  int training = -1;                // the argument of that name, which decides what is written
   bool meta_wrong = false;          // the CPU kernel says what the results look like
   bool meta_missing = false;        // see IsMetaMissing
   bool host_indices = false;        // has a list of index tensors, which may be the host's

@@ -144,6 +144,10 @@ bool IsMetaRight(std::string_view base) {
   return names.contains(base);
 }
 
+bool WantsOneDtype(std::string_view base) {
+  return base == "mm" || base == "bmm" || base == "addmm" || base == "baddbmm";
+}
+
 bool IsOutWrong(std::string_view base) {
   // Of a strided input they take the storage's order for the tensor's, or save nothing.
   return base == "native_batch_norm" || base == "_native_batch_norm_legit" ||

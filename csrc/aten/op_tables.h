@@ -21,6 +21,8 @@ bool IsWantedWhole(std::string_view base);
 bool IsNative(const std::string& name);
 // Operators whose Meta kernel is known to accept what the CPU kernel does and to give its strides.
 bool IsMetaRight(std::string_view base);
+// Among them, operators that the Meta kernel lets mix dtypes, which the CPU kernel refuses.
+bool WantsOneDtype(std::string_view base);
 // Operators whose CPU kernel writes something else into out= tensors than it returns without.
 bool IsOutWrong(std::string_view base);
 // Operators whose CPU kernel computes something wrong: dendrite::<name> is one that does not.

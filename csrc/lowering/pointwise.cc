@@ -155,14 +155,15 @@ Value Pointwise::Number(int i, double if_none) const {
 
 Value MaximumNan(Builder& b, const Value& x, const Value& y) {
   if (!tape::IsFloat(x.dtype)) return b.Binary("maximum", x, y);
-  // x wins if it is larger or NaN; a NaN in y makes the comparison false and wins otherwise.
-  const Value x_wins = b.Binary("or", b.Compare(Cmp::kGt, x, y), IsNan(b, x));
+  // x wins if it is not smaller or NaN; a NaN in y makes the comparison false and wins otherwise.
+  // Of two zeros the first is taken: clamping zero at zero keeps its sign.
+  const Value x_wins = b.Binary("or", b.Compare(Cmp::kGe, x, y), IsNan(b, x));
   return b.Select(x_wins, x, y);
 }
 
 Value MinimumNan(Builder& b, const Value& x, const Value& y) {
   if (!tape::IsFloat(x.dtype)) return b.Binary("minimum", x, y);
-  const Value x_wins = b.Binary("or", b.Compare(Cmp::kLt, x, y), IsNan(b, x));
+  const Value x_wins = b.Binary("or", b.Compare(Cmp::kLe, x, y), IsNan(b, x));
   return b.Select(x_wins, x, y);
 }
 

@@ -30,7 +30,9 @@ Value HardGate(Builder& b, const Value& x) {
 
 void Relu(Emitter& e) {
   Pointwise p(e, {0});
-  p.Out(MaximumNan(e.b(), p[0], p.Constant(0)));
+  // Not a maximum, which may take either zero: the sign of zero is the input's.
+  const Value x = p[0], zero = p.Constant(0);
+  p.Out(e.b().Select(e.b().Compare(Cmp::kLt, x, zero), zero, x));
 }
 
 void Relu6(Emitter& e) {

@@ -40,6 +40,10 @@ WRONG_CALLS = {
     "integer mean": lambda d: torch.ones(2, dtype=torch.int64, device=d).mean(),
     "in-place type": lambda d: torch.ones(2, dtype=torch.int64, device=d).add_(0.5),
     "in-place shape": lambda d: torch.ones(2, device=d).add_(torch.ones(3, 2, device=d)),
+    "product's dtypes": lambda d: torch.ones(2, 2, device=d).double() @ torch.ones(2, 2, device=d),
+    "added product's dtypes": lambda d: torch.addmm(
+        torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).double(), torch.ones(2, 2, device=d)
+    ),
     "linear": lambda d: torch.nn.functional.linear(torch.ones(2, 3, device=d), torch.ones(4, 5, device=d)),
     "conv": lambda d: torch.nn.functional.conv2d(
         torch.ones(1, 2, 4, 4, device=d), torch.ones(1, 3, 2, 2, device=d)

@@ -66,3 +66,23 @@ def test_the_root_of_a_square_overflows_where_the_square_does(mode):
     assert root[0].isinf()
     assert inverse[0] == 0
     assert log[2].isinf()
+
+
+def test_clamping_zero_keeps_its_sign_and_a_sum_of_one_begins_with_zero(mode):
+    """Compiled, relu(-0.0) and clamps at zero were 0.0, and sums over a dimension of size one gave -0.0 back."""
+
+    def run(x):
+        kept = (
+            torch.relu(x),
+            torch.nn.functional.relu6(x),
+            x.clamp(min=0),
+            torch.nn.functional.hardtanh(x, 0, 1),
+        )
+        return *kept, x.view(-1, 1).sum(1), x.view(-1, 1).mean(1), x.view(1, -1).sum(0)
+
+    x = torch.tensor([-0.0, 0.0, -1.0, 2.0, float("nan"), float("inf")])
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        results = mode.same(run, x.to(dtype))
+        expected = run(x.to(dtype))
+        for actual, wanted in zip(results, expected, strict=True):
+            assert torch.equal(actual.cpu().signbit()[:4], wanted.signbit()[:4])

@@ -1,6 +1,6 @@
 """Where PyTorch's own CPU kernel is wrong the device is not: fused SGD on 16-bit parameters reads the momentum as
-floats, beyond its end, and stores no parameter, as soon as there are enough elements for a vector; batch norm in its out=
-forms, on a strided input, writes what it found in memory."""
+floats, beyond its end, and stores no parameter, as soon as there are enough elements for a vector; batch norm in its
+out= forms, on a strided input, writes what it found in memory."""
 
 import pytest
 import torch
@@ -64,3 +64,17 @@ def test_batch_norm_without_statistics_of_a_strided_input(device):
         for where in ("cpu", device)
     ]
     torch.testing.assert_close([y.cpu() for y in found[1]], list(found[0]))
+
+
+def test_evaluation_with_expanded_statistics(device):
+    x = torch.randn(3, 2, 4)
+
+    def run(where):
+        mean, var = (
+            torch.full((1,), 0.5, device=where).expand(2),
+            torch.full((1,), 2.0, device=where).expand(2),
+        )
+        function = torch.ops.aten._native_batch_norm_legit.default
+        return function(x.to(where), None, None, mean, var, False, 0.1, 1e-5)[0].cpu()
+
+    torch.testing.assert_close(run(device), run("cpu"))
