@@ -28,15 +28,17 @@ TEST(ArenaTest, TheSmallestFreePieceThatFitsIsCut) {
 }
 
 TEST(ArenaTest, FreeNeighboursJoinAndKeepTheLatestUse) {
-  Arena arena(1 << 20);
-  char* pieces[4];
-  for (char*& piece : pieces) piece = static_cast<char*>(arena.Allocate(kPage).data);
-  arena.Free(pieces[0], kPage, 3);
-  arena.Free(pieces[2], kPage, 9);
-  arena.Free(pieces[1], kPage, 5);
-  const Arena::Piece joined = arena.Allocate(3 * kPage);
-  EXPECT_EQ(joined.data, pieces[0]);
-  EXPECT_EQ(joined.last_use, 9u);
+  for (const uint64_t first : {3, 9}) {
+    Arena arena(1 << 20);
+    char* pieces[4];
+    for (char*& piece : pieces) piece = static_cast<char*>(arena.Allocate(kPage).data);
+    arena.Free(pieces[0], kPage, first);
+    arena.Free(pieces[2], kPage, 12 - first);
+    arena.Free(pieces[1], kPage, 5);
+    const Arena::Piece joined = arena.Allocate(3 * kPage);
+    EXPECT_EQ(joined.data, pieces[0]);
+    EXPECT_EQ(joined.last_use, 9u);
+  }
 }
 
 TEST(ArenaTest, AFreeEndIsJoinedWithNewAddresses) {
