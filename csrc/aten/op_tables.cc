@@ -198,6 +198,7 @@ bool IsNative(const std::string& name) {
                             "aten::_unsafe_view",
                             "aten::unfold",
                             "aten::addbmm_",
+                            "aten::max_pool1d",
                             "aten::copy_",
                             "aten::copy",
                             "aten::_copy_from",
