@@ -18,6 +18,16 @@ size_t TwiceTheMemory() {
                                : size_t{1} << 36;
 }
 
+// The words of 64 bits, and which of theirs, that hold `count` bits from `first` on.
+template <typename Visit>
+void ForEachWord(size_t first, size_t count, const Visit& visit) {
+  for (size_t bit = first; bit < first + count;) {
+    const size_t low = bit % 64, n = std::min(64 - low, first + count - bit);
+    visit(bit / 64, n == 64 ? ~uint64_t{0} : ((uint64_t{1} << n) - 1) << low);
+    bit += n;
+  }
+}
+
 }  // namespace
 
 Arena::Arena(size_t addresses) {
@@ -124,29 +134,21 @@ size_t Arena::Release(size_t nbytes, uint64_t completed) {
 }
 
 size_t Arena::CountResident(const char* data, size_t nbytes) const {
-  const size_t first = static_cast<size_t>(data - begin_) / kPage, count = nbytes / kPage;
-  size_t resident = 0;
-  for (size_t page = first; page < first + count;) {
-    const size_t bit = page % 64, n = std::min(64 - bit, first + count - page);
-    const uint64_t mask = n == 64 ? ~uint64_t{0} : ((uint64_t{1} << n) - 1) << bit;
-    resident += static_cast<size_t>(std::popcount(pages_[page / 64] & mask));
-    page += n;
-  }
-  return resident * kPage;
+  size_t pages = 0;
+  ForEachWord(static_cast<size_t>(data - begin_) / kPage, nbytes / kPage,
+              [&](size_t word, uint64_t mask) {
+                pages += static_cast<size_t>(std::popcount(pages_[word] & mask));
+              });
+  return pages * kPage;
 }
 
 void Arena::Mark(const char* data, size_t nbytes, bool resident) {
-  const size_t first = static_cast<size_t>(data - begin_) / kPage, count = nbytes / kPage;
-  for (size_t page = first; page < first + count;) {
-    const size_t bit = page % 64, n = std::min(64 - bit, first + count - page);
-    const uint64_t mask = n == 64 ? ~uint64_t{0} : ((uint64_t{1} << n) - 1) << bit;
-    uint64_t& word = pages_[page / 64];
-    const auto before = static_cast<size_t>(std::popcount(word & mask));
-    word = resident ? word | mask : word & ~mask;
-    resident_ += (resident ? n - before : 0) * kPage;
-    resident_ -= (resident ? 0 : before) * kPage;
-    page += n;
-  }
+  resident_ -= CountResident(data, nbytes);
+  if (resident) resident_ += nbytes;
+  ForEachWord(static_cast<size_t>(data - begin_) / kPage, nbytes / kPage,
+              [&](size_t word, uint64_t mask) {
+                pages_[word] = resident ? pages_[word] | mask : pages_[word] & ~mask;
+              });
 }
 
 }  // namespace dendrite::engine

@@ -89,8 +89,7 @@ Value Product(Builder& b, const Value& m, const Value& x) {
 }
 
 // Each channel of x [N, C, ...] with its own window of w [C, 1, ...]: a sum over the window of
-// shifted products. As a convolution with as many
-// groups as channels it took it ten times as long.
+// shifted products. XLA's convolution with as many groups as channels took ten times as long.
 Value Depthwise(Builder& b, const Value& x, const Value& w, const Dims& low, const Dims& high) {
   Dims before = {0, 0}, after = {0, 0}, size = {x.dims[0], x.dims[1]}, window;
   for (size_t i = 0; i < low.size(); ++i) {

@@ -74,14 +74,13 @@ Value IsNonzero(Builder& b, const Value& x) {
 Value Sum(Builder& b, const Value& x, const Dims& dims) {
   const bool alone = std::all_of(dims.begin(), dims.end(),
                                  [&](int64_t d) { return x.dims[static_cast<size_t>(d)] == 1; });
+  Value terms = x;
   if (alone && tape::IsFloat(x.dtype)) {
     // XLA drops the reduction and with it the zero that a sum begins with, which makes -0 into 0.
     const Value zero = Like(b, x, 0);
-    const Value begun = b.Select(b.Compare(Cmp::kEq, x, zero), zero, x);
-    return b.Reduce(begun, b.Constant(x.dtype, {}, 0), dims,
-                    [](Builder& r, const Value& p, const Value& q) { return r.Add(p, q); });
+    terms = b.Select(b.Compare(Cmp::kEq, x, zero), zero, x);
   }
-  return b.Reduce(x, b.Constant(x.dtype, {}, 0), dims,
+  return b.Reduce(terms, b.Constant(x.dtype, {}, 0), dims,
                   [](Builder& r, const Value& p, const Value& q) { return r.Add(p, q); });
 }
 
