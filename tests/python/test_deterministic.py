@@ -16,7 +16,7 @@ import hashlib, json, sys, time
 import torch
 from examples.models import build
 
-torch.use_deterministic_algorithms(sys.argv[2] == "1", warn_only=True)
+torch.use_deterministic_algorithms(True, warn_only=True)
 torch.neuron.set_execution_mode("adaptive")
 case = build(sys.argv[1], "test")
 model = case.module.to("neuron")
@@ -28,14 +28,14 @@ for step in range(12):
     optimizer.step()
     optimizer.zero_grad()
     losses.append(loss.item().hex())
-    time.sleep(float(sys.argv[3]))  # silence, in which an idle stream would begin by itself
+    time.sleep(float(sys.argv[2]))  # silence, in which an idle stream would begin by itself
 digest = hashlib.sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters())).hexdigest()
 stats = torch.neuron.stats()
 print(json.dumps({"losses": losses, "digest": digest, "tiers": stats["ops_by_tier"], "compiles": stats["compiles"]}))
 """
 
 
-def run(model, cache, deterministic=True, pause=0.0):
+def run(model, cache, pause=0.0):
     environment = {
         **os.environ,
         "DENDRITE_TIER": "auto",
@@ -43,7 +43,7 @@ def run(model, cache, deterministic=True, pause=0.0):
         "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, model, str(int(deterministic)), str(pause)],
+        [sys.executable, "-c", PROGRAM, model, str(pause)],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
