@@ -34,9 +34,12 @@ def test_convolutions_and_their_gradients(case, channels_last):
             output.square().sum().backward()
             run = [output.detach(), *(leaf.grad for leaf in leaves)]
         results.append(run)
-    tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 5e-2, "atol": 5e-1}
+    rounding, rtol = (1e-6, 1e-4) if dtype == torch.float32 else (1e-2, 5e-2)
     for reference, ours in zip(*results, strict=True):
-        torch.testing.assert_close(ours.cpu(), reference, **tolerance)
+        # A gradient's elements are sums of hundreds of products that nearly cancel: what an order of addition can
+        # change is a share of the terms, which the largest element stands for, not of the sum.
+        atol = rounding * reference.abs().max().item()
+        torch.testing.assert_close(ours.cpu(), reference, rtol=rtol, atol=atol)
         assert ours.stride() == reference.stride()
 
 
