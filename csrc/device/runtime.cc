@@ -14,6 +14,8 @@
 
 #include "csrc/base/config.h"
 #include "csrc/device/error.h"
+#include "csrc/engine/scratch.h"
+#include "csrc/pjrt/plugin_memory.h"
 
 namespace dendrite::device {
 namespace {
@@ -37,6 +39,12 @@ constexpr c10::DebugInfoKind kModeKind(&kModeName);
 struct ModeInfo final : c10::DebugInfoBase {
   explicit ModeInfo(int m) : mode(m) {}
   const int mode;
+};
+
+constexpr pjrt::PluginMemory kPluginMemory = {
+    .take = [](size_t nbytes) { return engine::GetScratch().Take(nbytes); },
+    .size = [](const void* data) { return engine::GetScratch().Size(data); },
+    .give_back = [](void* data) { return engine::GetScratch().GiveBack(data); },
 };
 
 void Warn(const std::string& message) { TORCH_WARN(message); }
@@ -97,8 +105,8 @@ void Runtime::Start() {
   // The executor, the compiler's threads and autograd's would each keep freed memory in an arena of
   // their own, several times what is in use.
   mallopt(M_ARENA_MAX, 2);
-  // Buffers of executables come from malloc, launch by launch. Left alone it raises to 32 MB the
-  // size up to which it keeps what was freed, and keeps it once for each thread's arena.
+  // Left alone malloc raises to 32 MB the size up to which it keeps what was freed, and keeps it
+  // once for each thread's arena.
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 16 << 20);
   ThrowIfError(CheckConfig());
@@ -106,6 +114,8 @@ void Runtime::Start() {
   const int tier = ValueOrThrow(GetChoice(Knob::kTier));
   const int devices = DeviceCount();
   target_ = ValueOrThrow(pjrt::OpenTarget(choice));
+  // A plugin that cannot be served keeps to malloc: its large launches are slower, no more.
+  (void)pjrt::ServePluginMemory(target_.client->info().path, kPluginMemory);
 
   if (target_.traits.kernels_by_name) {
     for (const auto& [name, handler] : g_kernels)

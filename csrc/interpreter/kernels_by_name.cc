@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
 #include <c10/core/InferenceMode.h>
 #include <xla/ffi/api/c_api.h>
 #include <xmmintrin.h>
@@ -14,6 +16,7 @@
 #include "csrc/interpreter/placement.h"
 #include "csrc/interpreter/recurrent_layer.h"
 #include "csrc/interpreter/scratch.h"
+#include "csrc/lowering/aten_kernel.h"
 #include "csrc/lowering/conv_kernels.h"
 #include "csrc/lowering/kernels_by_name.h"
 
@@ -42,10 +45,16 @@ class Frame {
 
   bool Bool(std::string_view name) const { return *static_cast<bool*>(ScalarOf(name)); }
   int64_t Int(std::string_view name) const { return *static_cast<int64_t*>(ScalarOf(name)); }
+  double Double(std::string_view name) const { return *static_cast<double*>(ScalarOf(name)); }
   at::IntArrayRef Ints(std::string_view name) const {
     const auto* array = static_cast<XLA_FFI_Array*>(Find(name));
     return {static_cast<int64_t*>(array->data), array->size};
   }
+  std::string_view String(std::string_view name) const {
+    const auto* text = static_cast<XLA_FFI_ByteSpan*>(Find(name));
+    return {text->ptr, text->len};
+  }
+  bool Has(std::string_view name) const { return FindOrNull(name) != nullptr; }
 
  private:
   static Tensor Wrap(void* raw) {
@@ -54,12 +63,17 @@ class Frame {
     return at::from_blob(buffer->data,
                          at::IntArrayRef(buffer->dims, static_cast<size_t>(buffer->rank)), type);
   }
-  void* Find(std::string_view name) const {
+  void* FindOrNull(std::string_view name) const {
     for (int64_t i = 0; i < frame_->attrs.size; ++i) {
       const XLA_FFI_ByteSpan* span = frame_->attrs.names[i];
       if (std::string_view(span->ptr, span->len) == name) return frame_->attrs.attrs[i];
     }
-    TORCH_CHECK(false, "a kernel by name lacks its attribute ", std::string(name));
+    return nullptr;
+  }
+  void* Find(std::string_view name) const {
+    void* found = FindOrNull(name);
+    TORCH_CHECK(found != nullptr, "a kernel by name lacks its attribute ", std::string(name));
+    return found;
   }
   void* ScalarOf(std::string_view name) const {
     return static_cast<XLA_FFI_Scalar*>(Find(name))->value;
@@ -193,6 +207,66 @@ void RecurrentBackward(const Frame& f) {
   RunRecurrentLayerBackward(layer, done, grads, results);
 }
 
+Tensor PermutedAs(const Frame& f, const std::string& name, const Tensor& t) {
+  return f.Has(name) ? t.permute(f.Ints(name)) : t;
+}
+
+c10::IValue AtenArgument(const Frame& f, char kind, const std::string& at, int64_t* next_operand) {
+  const std::string name = "a" + at;
+  switch (kind) {
+    case 't':
+      return PermutedAs(f, "p" + at, f.Arg((*next_operand)++));
+    case 'i':
+      return f.Int(name);
+    case 'f':
+      return f.Double(name);
+    case 'b':
+      return f.Bool(name);
+    case 'l':
+      return f.Ints(name);
+    case 'm': {
+      c10::List<bool> list;
+      for (int64_t flag : f.Ints(name)) list.push_back(flag != 0);
+      return list;
+    }
+    case 's':
+      return at::kFloat;
+    default:
+      return {};
+  }
+}
+
+// Any operator: the contract is in csrc/lowering/aten_kernel.h.
+void CallAten(const Frame& f) {
+  const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(
+      std::string(f.String("op")).c_str(), std::string(f.String("overload")).c_str());
+  const auto& schema = op.schema().arguments();
+  const std::string_view kinds = f.String("args");
+  torch::jit::Stack stack;
+  int64_t next_operand = 0;
+  for (size_t i = 0; i < schema.size(); ++i) {
+    if (i < kinds.size()) {
+      stack.push_back(AtenArgument(f, kinds[i], std::to_string(i), &next_operand));
+    } else {
+      stack.push_back(schema[i].default_value().value_or(c10::IValue()));
+    }
+  }
+  const at::IntArrayRef wanted = f.Ints("results");
+  std::vector<Tensor> to;
+  Placement placement;
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    to.push_back(PermutedAs(f, "r" + std::to_string(k), f.Ret(static_cast<int64_t>(k))));
+    placement.Offer(to.back());
+  }
+  op.callBoxed(&stack);
+  std::vector<Placement::Delivery> deliveries;
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    deliveries.push_back({stack.at(static_cast<size_t>(wanted[k])).toTensor(), to[k]});
+  }
+  stack.clear();
+  placement.Deliver(std::move(deliveries));
+}
+
 template <void (*kKernel)(const Frame&)>
 XLA_FFI_Error* Handle(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr &&
@@ -235,7 +309,8 @@ std::vector<std::pair<std::string, void*>> KernelHandlers() {
           entry(lowering::kConvolutionKernel, &Handle<&Convolution>),
           entry(lowering::kConvolutionBackwardKernel, &Handle<&ConvolutionBackward>),
           entry(lowering::kRecurrentLayerKernel, &Handle<&Recurrent>),
-          entry(lowering::kRecurrentLayerBackwardKernel, &Handle<&RecurrentBackward>)};
+          entry(lowering::kRecurrentLayerBackwardKernel, &Handle<&RecurrentBackward>),
+          entry(lowering::kAtenKernel, &Handle<&CallAten>)};
 }
 
 }  // namespace dendrite::interpreter

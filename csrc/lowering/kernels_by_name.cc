@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "csrc/lowering/aten_kernel.h"
 #include "csrc/lowering/conv_kernels.h"
 #include "csrc/lowering/recurrent_kernels.h"
 
@@ -36,7 +37,8 @@ std::vector<std::string_view> KernelNames() {
           kConvolutionKernel,
           kConvolutionBackwardKernel,
           kRecurrentLayerKernel,
-          kRecurrentLayerBackwardKernel};
+          kRecurrentLayerBackwardKernel,
+          kAtenKernel};
 }
 
 Value MatMul(Emitter& e, MatOperand a, MatOperand b) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "csrc/lowering/aten_kernel.h"
 #include "csrc/lowering/convert.h"
 #include "csrc/lowering/snippet_lifted.h"
 #include "csrc/lowering/snippet_plan.h"
@@ -81,7 +82,7 @@ class SnippetBuilder {
       }
     }
     Emitter emitter(sig, b_, options_.traits, std::move(inputs), LiftedOf(record));
-    if (b_.status().ok()) fn(emitter);
+    if (b_.status().ok() && !LowerToAtenKernel(emitter)) fn(emitter);
     DENDRITE_RETURN_IF_ERROR(CheckResults(emitter).WithContext(sig.op));
     for (int k = 0; k < emitter.num_results(); ++k) {
       if (!emitter.Wanted(k)) continue;
