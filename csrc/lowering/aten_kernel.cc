@@ -19,6 +19,13 @@ constexpr std::string_view kFaster[] = {
     "aten.native_group_norm.default",
     "aten.native_group_norm_backward.default",
     "aten._softmax_backward_data.default",
+    "aten.native_batch_norm_backward.default",
+    "aten.max_pool2d_with_indices_backward.default",
+    "aten.upsample_nearest2d_backward.default",
+    "aten.cumsum.default",
+    "aten.sort.default",
+    "aten.sort.stable",
+    "aten.topk.default",
     "aten._scaled_dot_product_flash_attention_for_cpu.default",
     "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
 };
@@ -58,6 +65,8 @@ Dims Inverse(const Dims& order) {
   for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
   return inverse;
 }
+
+bool Supported(DType dtype) { return dtype == DType::kF32 || dtype == DType::kI64; }
 
 class Call {
  public:
@@ -135,8 +144,8 @@ class Call {
     if (at >= e_.sig().operands.size() || e_.sig().operands[at].lifted_slot >= 0) return false;
     Value v = e_.In(i);
     const int64_t n = tape::NumElements(v.dims);
-    if (e_.failed() || v.dtype != DType::kF32 || n == 0) return false;
-    largest_ = std::max(largest_, n);
+    if (e_.failed() || !Supported(v.dtype) || n == 0) return false;
+    if (v.dtype == DType::kF32) largest_ = std::max(largest_, n);
     kinds_ += 't';
     Value source;
     Dims perm;
@@ -150,7 +159,7 @@ class Call {
 
   bool Result(int k) {
     const tape::View& view = e_.OutView(k);
-    if (view.dtype != DType::kF32 || tape::NumElements(view.sizes) == 0) return false;
+    if (!Supported(view.dtype) || tape::NumElements(view.sizes) == 0) return false;
     Dims order(view.sizes.size());
     std::iota(order.begin(), order.end(), 0);
     if (view.is_dense()) order = OrderOf(view);
@@ -158,7 +167,7 @@ class Call {
       attributes_ += ", r" + std::to_string(wanted_.size()) + " = " + ArrayText(Inverse(order));
     }
     wanted_.push_back(k);
-    results_.push_back({DType::kF32, Permuted(view.sizes, order)});
+    results_.push_back({view.dtype, Permuted(view.sizes, order)});
     orders_.push_back(std::move(order));
     return true;
   }
@@ -169,7 +178,7 @@ class Call {
   std::vector<std::pair<DType, Dims>> results_;
   std::vector<Dims> orders_;
   Dims wanted_;
-  int64_t largest_ = 0;
+  int64_t largest_ = 0;  // elements of the largest f32 operand
 };
 
 }  // namespace

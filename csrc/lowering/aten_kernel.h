@@ -17,7 +17,7 @@
 //                              in: array<i64>, the dimension of the operand that is dimension i
 //       results : array<i64>   which of the operator's results (flattened) the call returns
 //       r<k>                   as p<k>, for the k-th returned one
-//     Operands and results: f32, at least one element, dense and row-major as given.
+//     Operands and results: f32 or i64, at least one element, dense and row-major as given.
 #pragma once
 
 #include <string_view>

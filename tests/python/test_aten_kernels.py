@@ -42,7 +42,28 @@ def group_norm(x, w, b, g):
     )
 
 
+def batch_norm(x, w, b, g):
+    _y, mean, rstd = aten.native_batch_norm(x, w, b, None, None, True, 0.1, 1e-5)
+    return aten.native_batch_norm_backward(g, x, w, None, None, mean, rstd, True, 1e-5, [True, True, True])
+
+
+def max_pool(x, g):
+    indices = aten.max_pool2d_with_indices(x, [2, 2], [2, 2])[1]
+    return aten.max_pool2d_with_indices_backward(g, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
+
+
 CASES = {
+    "batch_norm": (batch_norm, [(4, 16, 10, 10), (16,), (16,), (4, 16, 10, 10)], None),
+    "max_pool": (max_pool, [(4, 16, 16, 16), (4, 16, 8, 8)], None),
+    "nearest": (
+        lambda g: aten.upsample_nearest2d_backward(g, [16, 16], [4, 8, 8, 8]),
+        [(4, 8, 16, 16)],
+        None,
+    ),
+    "cumsum": (lambda x: x.cumsum(1), [(8, 16, 64)], None),
+    "sort": (lambda x: torch.sort(x, dim=1, descending=True), [(8, 64, 16)], None),
+    "sort_stable": (lambda x: torch.sort(x.round(), dim=-1, stable=True), [(64, 64)], None),
+    "topk": (lambda x: torch.topk(x, 5), [(64, 128)], None),
     "layer_norm": (layer_norm, [(8, 16, 64), (64,), (64,), (8, 16, 64)], None),
     "group_norm": (group_norm, [(4, 16, 10, 10), (16,), (16,), (4, 16, 10, 10)], None),
     "softmax": (lambda y, g: aten._softmax_backward_data(g, y, -1, torch.float32), [(8, 16, 64)] * 2, None),
