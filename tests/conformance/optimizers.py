@@ -63,7 +63,6 @@ def make(info, kwargs, parameters):
 def steps(info, optimizer, parameters, gradients):
     for given in gradients:
         if info.step_requires_closure:
-
             # One objective for all steps: where it changes between them, what L-BFGS learnt of the last one's curvature
             # is noise, and CPU's own result moves by 2 if the parameters move by 1e-7 of themselves.
             def closure():
@@ -159,7 +158,9 @@ def cases(name, kinds, runner):
             yield (
                 kind,
                 index,
-                lambda f=function, a=arguments, k=kwargs: told(runner.values(info, f, a, layout=False), k),
+                lambda f=function, a=arguments, k=kwargs: told(
+                    runner.values(info, f, a, layout=False, composed=True), k
+                ),
             )
 
 
