@@ -90,7 +90,8 @@ def same_values(op, actual, expected, precise=None, arguments=None, composed=Fal
             ):
                 truth = finer[k].detach()
                 problem = difference(a, truth.to(e.dtype), rtol, atol) and problem
-                if problem and farthest(a, truth) <= 2 * farthest(e.detach(), truth):
+                times = 4 if composed else 2  # the errors of a few elements, after many roundings, vary
+                if problem and farthest(a, truth) <= times * farthest(e.detach(), truth):
                     continue
         if problem:
             return "V", f"result {k}: {problem}"
