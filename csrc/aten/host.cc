@@ -1,12 +1,14 @@
 #include "csrc/aten/host.h"
 
 #include <ATen/Functions.h>
+#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <cstring>
 
+#include "csrc/aten/sparse.h"
 #include "csrc/device/error.h"
 #include "csrc/device/storage.h"
 
@@ -154,8 +156,11 @@ void CopyFromHost(const at::Tensor& dst, const at::Tensor& src) {
 
 at::Tensor ToDevice(const at::Tensor& host, int device) {
   if (!host.defined()) return host;
+  if (host.is_sparse() || at::sparse_csr::is_sparse_compressed(host)) {
+    return SparseToDevice(host, device);
+  }
   TORCH_CHECK(host.layout() == c10::kStrided && !host.is_quantized(),
-              "the neuron device has strided tensors only, got layout ", host.layout(),
+              "the neuron device has strided and sparse tensors only, got layout ", host.layout(),
               host.is_quantized() ? " of a quantized type" : "");
   at::Tensor result =
       device::EmptyStrided(host.sizes(), host.strides(), host.scalar_type(), device);

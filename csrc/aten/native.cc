@@ -24,7 +24,7 @@ int DeviceIndex(const std::optional<at::Device>& device) {
 
 void CheckFactory(std::optional<at::Layout> layout, std::optional<bool> pin) {
   TORCH_CHECK(!layout.has_value() || *layout == at::kStrided,
-              "the neuron device has strided tensors only, got layout ",
+              "this factory of the neuron device makes strided tensors only, got layout ",
               layout.value_or(at::kStrided));
   TORCH_CHECK(!pin.value_or(false), "Only dense CPU tensors can be pinned");
 }

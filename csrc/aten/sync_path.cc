@@ -8,6 +8,7 @@
 
 #include "csrc/aten/capture.h"
 #include "csrc/aten/host.h"
+#include "csrc/aten/sparse.h"
 #include "csrc/device/generator.h"
 #include "csrc/device/storage.h"
 
@@ -57,7 +58,9 @@ class HostCall {
   // Values that the operator wrote into its arguments, back to the device.
   void Commit() {
     for (const Pair& pair : tensors_) {
-      if (pair.fresh_out) {
+      if (pair.device.layout() != c10::kStrided) {
+        if (pair.written || pair.fresh_out) AssignSparse(pair.device, pair.host);
+      } else if (pair.fresh_out) {
         if (pair.device.sizes() != pair.host.sizes()) {
           const bool overlaps = at::has_internal_overlap(pair.host) == at::MemOverlap::Yes;
           ResizeStrided(pair.device, pair.host.sizes(),
@@ -87,8 +90,16 @@ class HostCall {
     pair.device = t;
     pair.written = arg.written;
     pair.fresh_out = arg.out;
-    // An out= tensor may change size, which memory of ours cannot do under the kernel's feet.
-    pair.host = arg.out ? at::empty({0}, t.options().device(c10::kCPU)) : HostView(t);
+    if (t.layout() != c10::kStrided) {
+      pair.host = SparseOnHost(t);
+    } else if (arg.out) {
+      // It may change size, which memory of ours cannot do under the kernel's feet.
+      pair.host = at::empty({0}, t.options().device(c10::kCPU));
+    } else {
+      pair.host = HostView(t);
+    }
+    // Some kernels look, and keep what the derivative needs.
+    if (t.requires_grad() && !arg.written) pair.host.set_requires_grad(true);
     if (t.unsafeGetTensorImpl()->is_wrapped_number())
       pair.host.unsafeGetTensorImpl()->set_wrapped_number(true);
     tensors_.push_back(std::move(pair));

@@ -8,14 +8,15 @@ namespace {
 
 constexpr auto kExact = Pointwise::Precision::kExactNumber;
 
-// alpha * x; alpha of exactly 1 costs nothing.
+// alpha * x; alpha of exactly 1 costs nothing. PyTorch's kernel takes alpha in the operands' dtype,
+// 16-bit ones included.
 Value Scaled(const Pointwise& p, const Value& x, int alpha) {
   const Arg& arg = p.e.arg(alpha);
   const bool is_one =
       arg.kind == Arg::Kind::kNone ||
       ((arg.kind == Arg::Kind::kInt || arg.kind == Arg::Kind::kBool) && arg.i == 1) ||
       (arg.kind == Arg::Kind::kFloat && arg.d == 1);
-  return is_one ? x : p.e.b().Mul(x, p.Number(alpha));
+  return is_one ? x : p.e.b().Mul(x, p[alpha]);
 }
 
 void Add(Emitter& e) {

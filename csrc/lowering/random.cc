@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "csrc/base/philox.h"
-#include "csrc/lowering/registry.h"
+#include "csrc/lowering/pointwise.h"
 
 namespace dendrite::lowering {
 namespace {
@@ -318,11 +318,12 @@ void NativeDropout(Emitter& e) {
 void NativeDropoutBackward(Emitter& e) {
   Builder& b = e.b();
   const Value grad = e.In(0);
-  const DType math = tape::OpMath(grad.dtype);
+  const DType type = FloatType(e, grad.dtype), math = tape::OpMath(type);
   const Value mask = e.ToSized(e.In(1), math, grad.dims);
   const Value factor = b.Mul(mask, b.BroadcastTo(e.Scalar(2, math), grad.dims));
-  // The factor is a tensor of the gradient's type in PyTorch, so it is rounded to it.
-  e.Out(0, b.Mul(e.To(grad, math), e.To(e.To(factor, grad.dtype), math)));
+  // The factor is a tensor of the gradient's type in PyTorch (of the default one where that is no
+  // float), so it is rounded to it.
+  e.Out(0, b.Mul(e.To(grad, math), e.To(e.To(factor, type), math)));
 }
 
 DENDRITE_LOWERING("dendrite.uniform.default", Uniform);

@@ -3,6 +3,7 @@
 
 #include "csrc/aten/capture.h"
 #include "csrc/aten/registration.h"
+#include "csrc/aten/sparse.h"
 #include "csrc/base/config.h"
 #include "csrc/compiler/compile_service.h"
 #include "csrc/device/error.h"
@@ -160,6 +161,7 @@ PYBIND11_MODULE(_C, m) {
           device::RegisterHooks();
           RegisterProfiler();
           aten::RegisterCapturedOperators();
+          aten::RegisterSparseOperators();
         });
   BindProgram(m);
   m.def("shutdown", &Runtime::Shutdown, NoGil());

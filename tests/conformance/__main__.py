@@ -6,7 +6,10 @@ python -m tests.conformance page                        docs/conformance.md from
 python -m tests.conformance run --configurations cpu    CPU against itself: finds mistakes of the suites
 options: --suites operators --configurations embedded_0,opaque_compiled --kinds float32,grad --only add,mul
          --share 0.1 --limit 4 --seed 7                 a seeded share, and at most so many cases of a kind
+         --unknown                                      of what the list does not hold in full
          --json FILE                                    every verdict with its message
+
+An update writes the list as it goes: one that is stopped keeps what it measured, and --unknown goes on from there.
 """
 
 import argparse
@@ -21,6 +24,7 @@ from tests.conformance import page, pool
 from tests.conformance.status import Table, failed
 
 SUITES = ["operators", "modules", "optimizers"]
+SECONDS_BETWEEN_WRITES = 60
 
 
 def kinds_of(suite):
@@ -69,6 +73,35 @@ def printer(configuration):
     return progress
 
 
+class Writer:
+    """Merges entries into the list as they end. Whoever else writes it meanwhile loses nothing: it is read afresh."""
+
+    def __init__(self, suite, configuration):
+        self.suite, self.configuration = suite, configuration
+        self.pending, self.last = {}, time.monotonic()
+
+    def add(self, name, results):
+        self.pending[name] = results.cases.get(name, {})
+        if time.monotonic() - self.last > SECONDS_BETWEEN_WRITES:
+            self.write()
+
+    def write(self):
+        table = Table(self.suite)
+        table.merge(self.configuration, pool.Results(cases=self.pending))
+        table.write()
+        self.pending, self.last = {}, time.monotonic()
+
+
+def unknown(suite, configuration, kinds):
+    """Which of the kinds the list does not hold in full, per entry."""
+    rows = Table(suite).rows
+
+    def kinds_of(name):
+        return [k for k in kinds if "?" in rows.get(name, {}).get(k, {}).get(configuration, "?")]
+
+    return kinds_of
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -82,6 +115,7 @@ def main():
     parser.add_argument("--limit", type=int, default=1 << 30)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--unknown", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()
     wrong, everything = 0, {}
@@ -89,21 +123,24 @@ def main():
         kinds = [k for k in kinds_of(suite) if not args.kinds or k in args.kinds.split(",")]
         part = pool.Part(kinds, args.share, args.limit, args.seed)
         for configuration in args.configurations.split(","):
-            begin = time.monotonic()
+            begin, steps = time.monotonic(), [printer(configuration)]
+            writer = Writer(suite, configuration) if args.what == "update" else None
+            if writer:
+                steps.append(writer.add)
             results = pool.run(
                 suite, configuration, part, only=args.only.split(",") if args.only else None,
-                workers=args.workers, progress=printer(configuration),
+                kinds_of=unknown(suite, configuration, kinds) if args.unknown else None, workers=args.workers,
+                progress=lambda name, found, steps=steps: [step(name, found) for step in steps],
             )  # fmt: skip
             print(f"{suite} {configuration}: {time.monotonic() - begin:.0f} s")
             report(configuration, results)
             everything[f"{suite}/{configuration}"] = dataclasses.asdict(results)
             if args.json:
                 pathlib.Path(args.json).write_text(json.dumps(everything))
-            table = Table(suite)
-            if args.what == "update":
-                table.merge(configuration, results)
-                table.write()
+            if writer:
+                writer.write()
             elif args.what == "check":
+                table = Table(suite)
                 for name, found in results.cases.items():
                     for line in table.disagreements(configuration, name, found):
                         wrong += 1

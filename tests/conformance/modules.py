@@ -123,6 +123,11 @@ def cases(name, kinds, runner):
                 kind,
                 index,
                 functools.partial(
-                    runner.values, info, function_of(info, given, kind), arguments, layout=not grad
+                    runner.values,
+                    info,
+                    function_of(info, given, kind),
+                    arguments,
+                    layout=not grad,
+                    composed=True,
                 ),
             )

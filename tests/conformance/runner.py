@@ -90,8 +90,8 @@ class Runner:
         with contextlib.suppress(Exception):
             self.synchronize()
 
-    def values(self, op, function, arguments, *, layout=True, meaningless=False):
-        """`function(arguments)` gives leaves. The verdict's letter and message."""
+    def values(self, op, function, arguments, *, layout=True, meaningless=False, composed=False):
+        """`function(arguments)` gives leaves; `composed`: it calls many operators. The verdict's letter and message."""
         try:
             moved = move(arguments, "cpu")
             expected = self.call(function, moved, 1)
@@ -120,6 +120,7 @@ class Runner:
                 to_cpu(expected),
                 lambda: self.precise(function, arguments),
                 pytree.tree_leaves(arguments),
+                composed,
             )
         return problem or (place, "")
 

@@ -176,6 +176,20 @@ def test_numbers(lift):
     check(call, lift=lift)
 
 
+@pytest.mark.parametrize("lift", [(), ("alpha",)], ids=["constant", "lifted"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_alpha_is_of_the_operands_type(dtype, lift):
+    """Where CPU's kernel rounds it, the difference is more than the sum's own rounding."""
+    x, y = torch.zeros(64, dtype=dtype), torch.full((64,), 1.0, dtype=dtype)
+    alpha = 1 + 2.0**-12
+    recorder = Recorder(lift=lift)
+    with recorder:
+        sums = [torch.add(x - 1, y, alpha=alpha), torch.sub(x + 1, y, alpha=alpha)]
+    assert recorder.run() == -1
+    assert [s[0].item() for s in sums] == [0, 0]
+    assert [recorder.value_of(s)[0].item() for s in sums] == [0, 0]
+
+
 def test_clamp():
     x = floats(torch.float32)
     low, high = torch.randn(len(x)) - 1, torch.randn(len(x)) + 1

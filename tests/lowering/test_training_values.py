@@ -240,6 +240,13 @@ def test_random_bits(n):
     replay(dropout, (x, SEED, OFFSET, 0.3), [x * mask * float(1 / (1 - 0.3)), mask])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_dropout_backward(dtype):
+    """A gradient of whole numbers has a result of the default type."""
+    grad, mask = (torch.arange(12.0) % 5 - 1).to(dtype), torch.arange(12) % 3 > 0
+    check(aten.native_dropout_backward.default, grad, mask, 1.25)
+
+
 def test_random_reals():
     words = philox(SEED, OFFSET, 250).reshape(-1).astype(np.float64)
     open01 = torch.from_numpy((words.astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-32))

@@ -174,5 +174,7 @@ def test_tensors_on_two_devices_do_not_mix(device):
 def test_layouts_that_the_device_has_not_say_so(device):
     if device == "cpu":
         pytest.skip("CPU has them")
-    with pytest.raises(RuntimeError, match="strided tensors only"):
-        torch.ones(2, 2, device=device).to_sparse()
+    with pytest.raises(RuntimeError, match="strided and sparse tensors only, got layout Mkldnn"):
+        torch.ones(2, 2, device=device).to_mkldnn()
+    with pytest.raises(RuntimeError, match=r"strided and sparse tensors only, got .* quantized"):
+        torch.quantize_per_tensor(torch.ones(2, device=device), 0.1, 0, torch.quint8)
