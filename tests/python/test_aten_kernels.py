@@ -1,14 +1,14 @@
 """Operators that compiled code calls PyTorch's CPU kernels for: values and strides are CPU's, in every layout."""
 
-import os
-
 import pytest
 import torch
+
+from tests.python.support import target, tier
 
 aten = torch.ops.aten
 
 # Elsewhere the same values come from the same kernels at tier 0, or from compiled code alone.
-CALLED = os.environ.get("DENDRITE_TIER") == "compiled" and os.environ.get("DENDRITE_OPAQUE", "0") != "1"
+CALLED = tier() == "compiled" and target() == "embedded"
 
 
 def heads(batch, length, count, width):
