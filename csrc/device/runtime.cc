@@ -41,6 +41,7 @@ struct ModeInfo final : c10::DebugInfoBase {
   const int mode;
 };
 
+static_assert(engine::Arena::kPage % pjrt::kPluginMemoryAlignment == 0);
 constexpr pjrt::PluginMemory kPluginMemory = {
     .take = [](size_t nbytes) { return engine::GetScratch().Take(nbytes); },
     .size = [](const void* data) { return engine::GetScratch().Size(data); },

@@ -1,13 +1,16 @@
 #include "csrc/lowering/aten_kernel.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "csrc/stablehlo/text.h"
+
 namespace dendrite::lowering {
 namespace {
+
+using stablehlo::ArrayText;
 
 // Below this a call costs more than what it saves.
 constexpr int64_t kMinElements = 4096;
@@ -29,12 +32,6 @@ constexpr std::string_view kFaster[] = {
     "aten._scaled_dot_product_flash_attention_for_cpu.default",
     "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
 };
-
-std::string ArrayText(const Dims& v) {
-  std::string text = "array<i64";
-  for (size_t i = 0; i < v.size(); ++i) text += (i == 0 ? ": " : ", ") + std::to_string(v[i]);
-  return text + ">";
-}
 
 // The order in which a dense view's dimensions lie in memory: the first is the outermost.
 Dims OrderOf(const tape::View& view) {
@@ -106,7 +103,6 @@ class Call {
 
   bool Argument(int i) {
     const Arg& arg = e_.arg(i);
-    char text[40];
     switch (arg.kind) {
       case Arg::Kind::kNone:
         kinds_ += 'n';
@@ -120,9 +116,7 @@ class Call {
         Add('b', i, arg.i != 0 ? "true" : "false");
         return true;
       case Arg::Kind::kFloat:
-        if (!(arg.d - arg.d == 0)) return false;  // MLIR has no word for what is not finite
-        std::snprintf(text, sizeof(text), "%.17e : f64", arg.d);
-        Add('f', i, text);
+        Add('f', i, stablehlo::FloatLiteral(DType::kF64, arg.d) + " : f64");
         return true;
       case Arg::Kind::kIntList:
         Add('l', i, ArrayText(arg.ints));

@@ -12,9 +12,8 @@
 //                              of integers, m a list of bools, s the scalar type f32. Arguments
 //                              beyond have their defaults.
 //       a<k>                   argument k's value: i64, f64, i1, array<i64> (l and m)
-//       p<k>                   for a tensor that is read in another order of dimensions than it
-//       lies
-//                              in: array<i64>, the dimension of the operand that is dimension i
+//       p<k>                   for an argument in another order of dimensions than its operand:
+//                              array<i64>, whose i-th is the operand's dimension that is the i-th
 //       results : array<i64>   which of the operator's results (flattened) the call returns
 //       r<k>                   as p<k>, for the k-th returned one
 //     Operands and results: f32 or i64, at least one element, dense and row-major as given.

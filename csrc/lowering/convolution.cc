@@ -11,6 +11,7 @@
 #include "csrc/lowering/conv_kernels.h"
 #include "csrc/lowering/reduce_math.h"
 #include "csrc/lowering/registry.h"
+#include "csrc/stablehlo/text.h"
 
 namespace dendrite::lowering {
 namespace {
@@ -210,9 +211,7 @@ Value CutTo(Builder& b, const Value& v, const Dims& size) {
 }
 
 std::string ArrayAttribute(const char* name, const Dims& v) {
-  std::string text = std::string(name) + " = array<i64: ";
-  for (size_t i = 0; i < v.size(); ++i) text += (i ? ", " : "") + std::to_string(v[i]);
-  return text + ">";
+  return std::string(name) + " = " + stablehlo::ArrayText(v);
 }
 
 std::string Attributes(const Geometry& g) {

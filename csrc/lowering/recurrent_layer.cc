@@ -13,6 +13,7 @@
 #include "csrc/lowering/recurrent_math.h"
 #include "csrc/lowering/reduce_math.h"
 #include "csrc/lowering/registry.h"
+#include "csrc/stablehlo/text.h"
 
 namespace dendrite::lowering {
 namespace {
@@ -168,12 +169,8 @@ std::string Flag(std::string_view name, bool on) {
   return ", " + std::string(name) + " = " + (on ? "true" : "false");
 }
 std::string Attributes(RecurrentKind kind, const Dims& batch_sizes, bool reverse) {
-  std::string text =
-      "{kind = " + std::to_string(static_cast<int64_t>(kind)) + " : i64, batch_sizes = array<i64";
-  for (size_t i = 0; i < batch_sizes.size(); ++i) {
-    text += (i == 0 ? ": " : ", ") + std::to_string(batch_sizes[i]);
-  }
-  return text + ">" + Flag("reverse", reverse);
+  return "{kind = " + std::to_string(static_cast<int64_t>(kind)) +
+         " : i64, batch_sizes = " + stablehlo::ArrayText(batch_sizes) + Flag("reverse", reverse);
 }
 
 // Calls `kernel` for those results that are not absent.

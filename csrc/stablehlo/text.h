@@ -1,6 +1,7 @@
 // csrc/stablehlo/text.h - spelling of values, types, numbers and attributes in MLIR text.
 //
-// Internal to csrc/stablehlo. Stateless; any thread.
+// Internal to csrc/stablehlo, but for attributes: lowerings spell those of custom calls with it.
+// Stateless; any thread.
 #pragma once
 
 #include <string>

@@ -120,6 +120,7 @@ def test_unwanted_results_and_arguments_left_out(mode):
     mode.same(function, torch.randn(64, 64), torch.randn(64, 64), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("shape", "dtype"), [((64, 64), torch.bfloat16), ((64, 64), torch.float64), ((4, 64), None)]
 )
